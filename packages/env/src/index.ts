@@ -1,0 +1,5 @@
+export * from "./environment.ts"
+export * from "./json.ts"
+export * from "./message.ts"
+export * from "./reward.ts"
+export * from "./taskset.ts"

@@ -1,0 +1,61 @@
+// The contract between rollouts and whatever generates: token ids in, token ids with log-probs and policy versions out.
+
+/** How tokens are drawn. Every field is sent; a server's own defaults never apply. */
+export interface Sampling {
+  readonly maxTokens: number
+  /** 0 is greedy. */
+  readonly temperature: number
+  readonly topP: number
+  /** 0 is off. */
+  readonly topK: number
+  readonly minP: number
+  readonly repetitionPenalty: number
+  readonly stopTokenIds: readonly number[]
+  /** Child i of `n` uses seed + i. Absent: the server draws one. */
+  readonly seed?: number
+}
+
+/** [index of the first token, policy version that generated from there on]; first entry starts at 0, ascending. */
+export type VersionSpan = readonly [fromToken: number, version: number]
+
+export interface Generation {
+  /** The stop token is included when one was produced. */
+  readonly tokenIds: Int32Array
+  /** Natural log of the probability under the distribution the token was drawn from; same length as `tokenIds`. */
+  readonly logProbs: Float32Array
+  readonly finishReason: "stop" | "length" | "abort"
+  readonly versions: readonly VersionSpan[]
+}
+
+export interface GenerateRequest {
+  readonly promptIds: Int32Array
+  /** Completions wanted of this prompt. */
+  readonly n: number
+  readonly sampling: Sampling
+  readonly signal: AbortSignal
+  readonly cacheSalt?: string
+}
+
+export type PauseMode = "keep" | "wait" | "abort"
+
+export interface ServerHealth {
+  readonly ready: boolean
+  readonly running: number
+  readonly waiting: number
+  /** Share of the key-value cache in use, 0 to 1. */
+  readonly kvUsage: number
+  readonly maxModelLength: number
+  /** Version label of the weights that are loaded. */
+  readonly version: number
+}
+
+/** One inference server, or several behind one face. Methods throw CohortError (`inference_*`, `timeout`, `aborted`). */
+export interface InferenceServer {
+  generate(request: GenerateRequest): Promise<Generation[]>
+  pause(mode: PauseMode): Promise<void>
+  resume(): Promise<void>
+  health(): Promise<ServerHealth>
+  /** Loads the weights of a folder in Hugging Face layout; the server must be paused. */
+  loadWeights(weights: { readonly path: string; readonly version: number }): Promise<void>
+  close(): Promise<void>
+}

@@ -1,0 +1,85 @@
+// The rollout side as the trainer sees it; a run accepts any implementation.
+import type { Sample } from "@cohort/batching"
+import type { PromptRow } from "@cohort/env"
+
+/** A finished group: the completions of one prompt occurrence, scored, with advantages. */
+export interface SampleGroup {
+  readonly id: string
+  /** Number of the prompt occurrence in the run: 0, 1, 2, ... Each ends exactly once. */
+  readonly occurrence: number
+  readonly row: PromptRow
+  readonly samples: readonly Sample[]
+  /** Mean reward of the members that scored, and per reward name. */
+  readonly rewardMean: number
+  readonly rewardParts: Readonly<Record<string, number>>
+  readonly rewardSpread: number
+  /** Oldest policy version that generated one of the trained tokens. */
+  readonly oldestVersion: number
+  readonly trainedTokens: number
+  readonly completionTokens: number
+  readonly truncatedShare: number
+  readonly startedAtMs: number
+  readonly queuedAtMs: number
+}
+
+export interface WorkerStatus {
+  readonly state: "idle" | "running" | "paused" | "stopped" | "failed"
+  readonly heartbeatAtMs: number
+  readonly groupsInFlight: number
+  readonly rolloutsInFlight: number
+  readonly queueDepth: number
+  readonly lastError: string | undefined
+}
+
+export interface RolloutWorker {
+  start(): Promise<void>
+  stop(): Promise<void>
+  pause(): Promise<void>
+  resume(): Promise<void>
+  setPolicyVersion(version: number): void
+  /** Oldest first; ends when the worker stops, throws when it failed. */
+  readonly samples: AsyncIterable<SampleGroup>
+  readonly status: WorkerStatus
+}
+
+/** What staleness decisions are made from. Versions are optimizer steps. */
+export interface PipelineState {
+  /** Version being trained (optimizer steps taken). */
+  readonly version: number
+  readonly maxStaleness: number
+  readonly groupsPerStep: number
+  readonly stepsPerSync: number
+  readonly groupsInFlight: number
+  readonly groupsQueued: number
+  /** Groups taken by the trainer for the step that is being filled. */
+  readonly groupsTaken: number
+}
+
+export interface StalenessPolicy {
+  readonly name: string
+  /** How many more groups may start now, and why. */
+  capacity(state: PipelineState): { readonly groups: number; readonly because: string }
+  /** What happens to a group that the trainer takes from the queue. */
+  decide(group: SampleGroup, state: PipelineState): { readonly action: "train" | "drop"; readonly weight: number; readonly because: string }
+}
+
+/** Time as an argument, so that everything here runs under a virtual clock. */
+export interface Clock {
+  now(): number
+  /** Resolves after `ms`; rejects with the signal's reason when aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+/** One state change of the pipeline; goes to the ledger as it is. */
+export interface RolloutEvent {
+  readonly kind:
+    | "group.admitted" | "rollout.started" | "rollout.generated" | "rollout.scored" | "rollout.failed" | "rollout.retried"
+    | "group.completed" | "group.queued" | "group.dropped" | "group.trained" | "worker.state"
+  readonly atMs: number
+  readonly groupId?: string
+  readonly occurrence?: number
+  readonly rolloutId?: string
+  readonly version?: number
+  readonly reason?: string
+  readonly data?: Readonly<Record<string, number | string | boolean | null>>
+}

@@ -1,0 +1,22 @@
+// What the training loop needs from whatever holds the weights: embedded TensorFlow, or a distributed engine.
+import type { MicroBatch } from "@cohort/batching"
+import type { ObjectiveMetrics, ObjectiveSpec } from "@cohort/loss"
+import type { WeightSource } from "@cohort/weight-transfer"
+
+export interface OptimizerStep {
+  readonly learningRate: number
+  readonly maxGradNorm: number
+}
+
+export interface TrainerBackend {
+  /** Adds the batch's gradients to the accumulated ones. */
+  forwardBackward(batch: MicroBatch, objective: ObjectiveSpec): Promise<ObjectiveMetrics>
+  /** Applies the accumulated gradients and clears them. A non-finite norm changes nothing and reports `skipped`. */
+  optimStep(step: OptimizerStep): Promise<{ readonly gradNorm: number; readonly skipped: boolean }>
+  /** Log-probs of every token given its prefix; entry 0 of a row is 0. One array per row, of the padded length. */
+  logProbs(batch: MicroBatch, which: "policy" | "reference"): Promise<Float32Array[]>
+  weights(): WeightSource
+  save(dir: string): Promise<void>
+  load(dir: string): Promise<void>
+  close(): Promise<void>
+}
