@@ -1,1 +1,8 @@
-export {}
+export * from "./checksum.ts"
+export * from "./convert.ts"
+export { byteLengthOf, isDtype, supportedDtypes, type Dtype } from "./dtype.ts"
+export * from "./file.ts"
+export * from "./folder.ts"
+export { maxHeaderBytes } from "./header.ts"
+export type { TensorToWrite } from "./layout.ts"
+export * from "./write.ts"
