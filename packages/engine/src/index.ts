@@ -1,1 +1,8 @@
-export {}
+export { createEngine, defaultLabel, type Engine, type EngineHealth, type EngineOptions } from "./engine.ts"
+export { embeddedServer, versionOf } from "./embedded.ts"
+export type { EngineMetrics } from "./metrics.ts"
+export type { Completion, Delta, EngineRequest, Submission } from "./request.ts"
+export type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "./runner.ts"
+export { createScheduler, type Scheduler, type SchedulerStep } from "./scheduler.ts"
+export type { Finish, LabelSpan, Sequence, SequenceSpec } from "./sequence.ts"
+export type { ChatPrompt, EngineTokenizer } from "./tokenizer.ts"
