@@ -1,1 +1,7 @@
+export * from "./balance.ts"
+export * from "./check.ts"
+export * from "./collate.ts"
+export * from "./ladder.ts"
+export * from "./plan.ts"
 export * from "./sample.ts"
+export * from "./totals.ts"

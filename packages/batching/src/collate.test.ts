@@ -1,0 +1,42 @@
+import { expect, test } from "bun:test"
+import { collate } from "./collate.ts"
+import { sampleOf } from "../test/samples.ts"
+import type { Sample } from "./sample.ts"
+
+const changed = (change: Partial<Sample>): Sample => ({ ...sampleOf(3, "bad", 2), ...change })
+
+test("rows are padded on the right, then up to the shape with rows that train nothing", () => {
+  const long = { ...sampleOf(3, "a", 1), advantage: -2, weight: 0.5 }
+  const batch = collate([long, sampleOf(2, "b", 1)], { rows: 3, length: 4 }, 9)
+  expect([...batch.tokenIds]).toEqual([1, 2, 3, 9, 1, 2, 9, 9, 9, 9, 9, 9])
+  expect([...batch.attentionMask]).toEqual([1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0])
+  expect([...batch.positions]).toEqual([0, 1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+  expect([...batch.lossMask]).toEqual([0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+  expect([...batch.behaviorLogProbs]).toEqual([0, 0, -2.5, 0, 0, -1.5, 0, 0, 0, 0, 0, 0])
+  expect([...batch.advantages]).toEqual([-2, -2, -2, 0, 1, 1, 0, 0, 0, 0, 0, 0])
+  expect([...batch.weights]).toEqual([0.5, 0.5, 0.5, 0, 1, 1, 0, 0, 0, 0, 0, 0])
+  expect([...batch.versions]).toEqual([-1, -1, 3, -1, -1, 3, -1, -1, -1, -1, -1, -1])
+  expect(batch).toMatchObject({ rows: 3, length: 4, sampleIds: ["a", "b"], trainedTokens: 2, realTokens: 5 })
+})
+
+test("what the server sent for untrained tokens does not pass", () => {
+  const sample = changed({ behaviorLogProbs: Float32Array.of(Number.NaN, -1, -2) })
+  expect([...collate([sample], { rows: 1, length: 3 }).behaviorLogProbs]).toEqual([0, -1, -2])
+})
+
+test("a missing behaviour log-prob stays NaN, an infinite one is refused", () => {
+  const missing = changed({ behaviorLogProbs: Float32Array.of(0, Number.NaN, -2) })
+  expect(collate([missing], { rows: 1, length: 3 }).behaviorLogProbs[1]).toBeNaN()
+  const infinite = changed({ behaviorLogProbs: Float32Array.of(0, -Infinity, -2) })
+  expect(() => collate([infinite], { rows: 1, length: 3 })).toThrow("behaviorLogProbs[1] is -Infinity")
+})
+
+test("malformed samples are refused by name", () => {
+  const shape = { rows: 1, length: 3 }
+  expect(() => collate([changed({ lossMask: Uint8Array.of(0, 1) })], shape)).toThrow("sample bad lossMask has 2 entries for 3 tokens")
+  expect(() => collate([changed({ lossMask: Uint8Array.of(0, 1, 2) })], shape)).toThrow("lossMask[2] is 2, not 0 or 1")
+  expect(() => collate([changed({ lossMask: Uint8Array.of(1, 1, 1) })], shape)).toThrow("trains its first token")
+  expect(() => collate([changed({ advantage: Number.NaN })], shape)).toThrow("advantage is NaN")
+  expect(() => collate([sampleOf(4)], shape)).toThrow("4 tokens for a row of 3")
+  expect(() => collate([sampleOf(3), sampleOf(2)], shape)).toThrow("2 samples for 1 rows")
+})

@@ -1,0 +1,51 @@
+// Lays samples out as the rectangular arrays that a compiled step of fixed shape takes.
+import { CohortError } from "@cohort/errors"
+import { checkSample } from "./check.ts"
+import type { BatchShape } from "./ladder.ts"
+import type { MicroBatch, Sample } from "./sample.ts"
+
+/**
+ * One sample per row, padded on the right with `padId`, then rows of padding up to `shape.rows`. Positions count from 0 and
+ * are 0 in padding; padding has attention mask and loss mask 0, version -1. `sampleIds[i]` is row i; padding rows have none.
+ *
+ * @throws CohortError `internal` when a sample is malformed or does not fit the shape, `numeric` for a non-finite number in it.
+ * @example
+ * const batch = collate(planned.samples, planned.shape)
+ */
+export function collate(samples: readonly Sample[], shape: BatchShape, padId = 0): MicroBatch {
+  const { rows, length } = shape
+  if (samples.length > rows) throw new CohortError("internal", `${samples.length} samples for ${rows} rows`)
+  const size = rows * length
+  const batch = {
+    tokenIds: new Int32Array(size).fill(padId),
+    attentionMask: new Uint8Array(size),
+    positions: new Int32Array(size),
+    lossMask: new Uint8Array(size),
+    behaviorLogProbs: new Float32Array(size),
+    advantages: new Float32Array(size),
+    weights: new Float32Array(size),
+    versions: new Int32Array(size).fill(-1),
+  }
+  let trainedTokens = 0
+  let realTokens = 0
+  for (const [row, sample] of samples.entries()) {
+    checkSample(sample)
+    const { tokenIds, lossMask } = sample
+    if (tokenIds.length > length) throw new CohortError("internal", `sample ${sample.id} has ${tokenIds.length} tokens for a row of ${length}`)
+    const start = row * length
+    batch.tokenIds.set(tokenIds, start)
+    batch.lossMask.set(lossMask, start)
+    batch.attentionMask.fill(1, start, start + tokenIds.length)
+    batch.advantages.fill(sample.advantage, start, start + tokenIds.length)
+    batch.weights.fill(sample.weight, start, start + tokenIds.length)
+    for (let index = 0; index < tokenIds.length; index++) {
+      batch.positions[start + index] = index
+      if (lossMask[index] === 0) continue
+      batch.behaviorLogProbs[start + index] = sample.behaviorLogProbs[index]!
+      batch.versions[start + index] = sample.versions[index]!
+      trainedTokens++
+    }
+    realTokens += tokenIds.length
+  }
+  return { rows, length, ...batch, sampleIds: samples.map(({ id }) => id), trainedTokens, realTokens }
+}

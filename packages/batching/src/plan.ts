@@ -1,0 +1,147 @@
+// Cuts the samples of one optimizer step into micro-batches of the ladder's shapes at the least padded cost.
+import { balanceBySquares } from "./balance.ts"
+import type { BatchShape } from "./ladder.ts"
+import type { Sample } from "./sample.ts"
+
+export interface CostModel {
+  /** Cost of attention beside the rest of a token's work: a token costs 1 + length / attentionLength. */
+  readonly attentionLength: number
+  /** Fixed cost of a micro-batch in tokens: call, metrics, gradient accumulation. */
+  readonly perBatch: number
+}
+
+export interface PlanOptions {
+  readonly buckets: readonly BatchShape[]
+  readonly cost?: CostModel
+}
+
+export interface PlannedBatch<S extends Sized = Sample> {
+  readonly shape: BatchShape
+  readonly samples: readonly S[]
+}
+
+export interface PlanStats {
+  readonly batches: number
+  readonly shapes: number
+  readonly samples: number
+  /** Real tokens, prompts included. */
+  readonly realTokens: number
+  /** rows * length over all batches. */
+  readonly paddedTokens: number
+  /** 1 - real / padded; 0 for an empty plan. */
+  readonly padFraction: number
+  /** Largest sum of squared lengths over the mean, among batches of the same shape; 1 is perfect. */
+  readonly imbalance: number
+  readonly droppedOverBudget: number
+}
+
+export interface Plan<S extends Sized = Sample> {
+  readonly batches: readonly PlannedBatch<S>[]
+  /** Longer than the longest shape: never trained, to be counted and reported by the caller. */
+  readonly droppedOverBudget: readonly S[]
+  readonly stats: PlanStats
+}
+
+/** What the planner reads of a sample. */
+export type Sized = Pick<Sample, "id" | "tokenIds">
+
+const DEFAULT_COST: CostModel = { attentionLength: 4096, perBatch: 64 }
+
+/**
+ * Plans one optimizer step. Every sample that fits a shape is in exactly one row of one batch. The planner is given all
+ * samples of the step, so a group is never split over steps, though micro-batches may split it: normalisation spans the step.
+ * No batch is empty; without samples there is no batch. The order of `samples` does not matter.
+ *
+ * Samples sorted by length are cut into consecutive runs, each run into the shape that minimises the total padded cost (dynamic program over
+ * the number of samples left); batches that got the same shape then share their samples so that sums of squared lengths are even.
+ *
+ * @example
+ * const { batches, droppedOverBudget } = planBatches(samples, { buckets })
+ * for (const { samples, shape } of batches) await backend.forwardBackward(collate(samples, shape), objective)
+ */
+export function planBatches<S extends Sized>(samples: readonly S[], options: PlanOptions): Plan<S> {
+  const shapes = options.buckets.toSorted((a, b) => a.length - b.length)
+  const longest = shapes.at(-1)?.length ?? 0
+  const droppedOverBudget = samples.filter((sample) => sample.tokenIds.length > longest)
+  const sorted = sortByLength(samples, longest)
+  const runs = cheapestRuns(sorted, shapes, options.cost ?? DEFAULT_COST)
+  const batches = [...Map.groupBy(runs, (run) => run.shape)].flatMap(([shape, sameShape]) => evenOut(shape, sameShape, sorted))
+  return { batches, droppedOverBudget, stats: statsOf(batches, droppedOverBudget.length) }
+}
+
+/** Longest first; equal lengths by id, so that the plan does not depend on arrival order. */
+function sortByLength<S extends Sized>(samples: readonly S[], longest: number): S[] {
+  const byLength = new Map<number, S[]>()
+  for (const sample of samples) {
+    const { length } = sample.tokenIds
+    if (length > longest) continue
+    const same = byLength.get(length)
+    if (same === undefined) byLength.set(length, [sample])
+    else same.push(sample)
+  }
+  const lengths = [...byLength.keys()].toSorted((a, b) => b - a)
+  return lengths.flatMap((length) => byLength.get(length)!.toSorted((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)))
+}
+
+interface Run {
+  readonly shape: BatchShape
+  readonly start: number
+  readonly end: number
+}
+
+/** Least total cost of covering sorted[start..] for every start, from the end; then the runs from the front. */
+function cheapestRuns(sorted: readonly Sized[], shapes: readonly BatchShape[], cost: CostModel): Run[] {
+  const costs = shapes.map(({ rows, length }) => rows * length * (1 + length / cost.attentionLength) + cost.perBatch)
+  const best = new Float64Array(sorted.length + 1)
+  const choice = new Int32Array(sorted.length)
+  for (let start = sorted.length - 1; start >= 0; start--) {
+    const needed = sorted[start]!.tokenIds.length
+    best[start] = Infinity
+    for (let index = shapes.length - 1; index >= 0 && shapes[index]!.length >= needed; index--) {
+      const total = costs[index]! + best[Math.min(start + shapes[index]!.rows, sorted.length)]!
+      if (total < best[start]!) {
+        best[start] = total
+        choice[start] = index
+      }
+    }
+  }
+  const runs: Run[] = []
+  for (let start = 0; start < sorted.length; ) {
+    const shape = shapes[choice[start]!]!
+    const end = Math.min(start + shape.rows, sorted.length)
+    runs.push({ shape, start, end })
+    start = end
+  }
+  return runs
+}
+
+function evenOut<S extends Sized>(shape: BatchShape, runs: readonly Run[], sorted: readonly S[]): PlannedBatch<S>[] {
+  const members = runs.flatMap(({ start, end }) => sorted.slice(start, end))
+  return balanceBySquares(members, runs.length, shape.rows).map((samples) => ({ shape, samples }))
+}
+
+function statsOf<S extends Sized>(batches: readonly PlannedBatch<S>[], dropped: number): PlanStats {
+  let samples = 0
+  let realTokens = 0
+  let paddedTokens = 0
+  let imbalance = 1
+  for (const [, sameShape] of Map.groupBy(batches, (batch) => batch.shape)) {
+    let largest = 0
+    let sum = 0
+    for (const batch of sameShape) {
+      let squares = 0
+      for (const { tokenIds } of batch.samples) {
+        realTokens += tokenIds.length
+        squares += tokenIds.length ** 2
+      }
+      samples += batch.samples.length
+      paddedTokens += batch.shape.rows * batch.shape.length
+      largest = Math.max(largest, squares)
+      sum += squares
+    }
+    if (sum > 0) imbalance = Math.max(imbalance, (largest * sameShape.length) / sum)
+  }
+  const shapes = new Set(batches.map((batch) => batch.shape)).size
+  const padFraction = paddedTokens === 0 ? 0 : 1 - realTokens / paddedTokens
+  return { batches: batches.length, shapes, samples, realTokens, paddedTokens, padFraction, imbalance, droppedOverBudget: dropped }
+}
