@@ -1,1 +1,11 @@
-export {}
+export * from "@cohort/env"
+export { CohortError, isCohortError, messageOf } from "@cohort/errors"
+export { supportedApiVersions } from "./brand.ts"
+export { checkPlugin, pluginProblems } from "./check.ts"
+export * from "./define.ts"
+export { type PluginHost, systemHost } from "./host.ts"
+export type { LoaderOptions } from "./loader.ts"
+export { manifestMismatches, manifestProblems, provides } from "./manifest.ts"
+export { validateOptions } from "./options.ts"
+export { type Reference, parseReference } from "./reference.ts"
+export { type LoadedReward, type Registry, type RewardReference, type Use, createRegistry, officialPlugins } from "./registry.ts"

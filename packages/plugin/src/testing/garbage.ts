@@ -1,0 +1,38 @@
+// Texts that models do write and that break parsers: empty, endless, unbalanced, binary-like, in every script.
+const deep = 20_000
+
+/** A rollout text of each kind; long ones would take minutes in a parser that is not linear. */
+export const garbageTexts: readonly string[] = [
+  "",
+  " \n\t ",
+  "\u0000\u0007\u001b[31m",
+  "\ud800 lone surrogate",
+  "\u200b\u200d\ufeff\u202e",
+  "🙃".repeat(50),
+  "ａｎｓｗｅｒ ４２",
+  "{".repeat(deep),
+  "}".repeat(deep),
+  "(".repeat(deep),
+  "a".repeat(deep),
+  `${"a".repeat(deep)}!`,
+  "1".repeat(deep),
+  `1${" ".repeat(deep)}1`,
+  `1${",000".repeat(deep / 4)}`,
+  "\\boxed{".repeat(deep / 8),
+  "\\frac{".repeat(deep / 8),
+  `\\boxed{${"\\sqrt{".repeat(100)}}`,
+  "<answer>".repeat(deep / 8),
+  "<think>".repeat(deep / 8),
+  "answer is ".repeat(deep / 8),
+  "= ".repeat(deep),
+  "9e999999999",
+  "-1e-999999999",
+  "1/0",
+  "NaN",
+  "Infinity",
+  "__proto__",
+  '{"__proto__": 1',
+  "```",
+  "\n".repeat(deep),
+  "$".repeat(deep),
+]
