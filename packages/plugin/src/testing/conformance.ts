@@ -65,7 +65,7 @@ async function schemaProblems(schema: StandardSchemaV1<unknown, unknown> | undef
   const problems: string[] = []
   const unknownKey = "no such option"
   if (await accepts(schema, { ...(good as object), [unknownKey]: 1 }, problems)) problems.push("options: an unknown key is accepted; a misspelt option would be ignored")
-  for (const wrong of [null, 42, "text", [], { [unknownKey]: null }])
+  for (const wrong of [null, 42, "text", { [unknownKey]: null }])
     if (await accepts(schema, wrong, problems)) problems.push(`options: ${JSON.stringify(wrong)} is accepted`)
   return problems
 }
