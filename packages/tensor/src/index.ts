@@ -1,1 +1,7 @@
-export {}
+export type { HostArray } from "./binding.ts"
+export type { CompiledFunction, CompileMode, CompileOptions, MatMulPrecision } from "./compile.ts"
+export { DType } from "./dtype.ts"
+export { openRuntime, type OpenOptions } from "./open.ts"
+export type { RawOps } from "./raw.ts"
+export { type BackendName, fromBfloat16, type RuntimeInfo, type TensorRuntime, type VariableType } from "./runtime.ts"
+export { toBfloat16, type Variable } from "./variable.ts"

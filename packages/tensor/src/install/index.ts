@@ -1,0 +1,5 @@
+export { ensureRuntime, installRuntime, type InstallOptions, type InstallProgress } from "./install.ts"
+export { findRuntime, runtimeInfo, type FindOptions, type FoundRuntime, type RuntimeInfo, type RuntimeLookup } from "./find.ts"
+export { cacheFolder } from "./folders.ts"
+export { systemHost, type Environment, type Host } from "./host.ts"
+export { pins, type RuntimeKind, type RuntimePin } from "./pins.ts"

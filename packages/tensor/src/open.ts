@@ -1,0 +1,96 @@
+// Chooses a backend, opens it and checks it: libtensorflow first, then wasm, then plain JavaScript.
+import "@tensorflow/tfjs-core/dist/register_all_gradients"
+import { env as tfEnv, setBackend } from "@tensorflow/tfjs-core"
+import { CohortError, messageOf } from "@cohort/errors"
+import { availableParallelism } from "node:os"
+import { createBinding } from "./binding.ts"
+import { createCompile, type MatMulPrecision } from "./compile.ts"
+import { DType } from "./dtype.ts"
+import { openLibrary } from "./library.ts"
+import { createRawOps } from "./raw.ts"
+import { type BackendName, fallbackRuntime, type TensorRuntime } from "./runtime.ts"
+import { selfCheck } from "./selfcheck.ts"
+import { createVariableFactory } from "./variable.ts"
+
+export interface OpenOptions {
+  /** `auto` takes the fastest that works. */
+  readonly backend?: "auto" | BackendName
+  /** Path of libtensorflow_cc.so.2; absent means that it is not installed. */
+  readonly libraryPath?: string | undefined
+  /** Why there is no library path, for the line that explains a fallback. */
+  readonly libraryMissing?: string
+  /** Threads of one op; default all cores. */
+  readonly threads?: number
+  /** Folder where compiled XLA programs are kept between starts. */
+  readonly xlaCacheDir?: string
+}
+
+const howToGetTheFastOne = "Run `cohort runtime install` for the fast one."
+
+/**
+ * Opens the tensor runtime of this process. tfjs keeps its state on the global object, so there is one per thread.
+ *
+ * @throws CohortError `runtime_unavailable` when the backend asked for by name does not work, or none does
+ * @example
+ * const runtime = await openRuntime({ libraryPath: "/opt/tf/libtensorflow_cc.so.2" })
+ * const double = runtime.compile((x) => [tf.mul(x, 2)], { name: "double" })
+ */
+export async function openRuntime(options: OpenOptions = {}): Promise<TensorRuntime> {
+  tfEnv().set("PROD", true)
+  const wanted = options.backend ?? "auto"
+  const reasons: string[] = []
+  const order: readonly BackendName[] = wanted === "auto" ? ["tensorflow", "wasm", "cpu"] : [wanted]
+  for (const name of order) {
+    try {
+      const runtime = await openBackend(name, options, reasons.length === 0 ? "" : `${reasons.join("; ")}. ${howToGetTheFastOne}`)
+      await selfCheck(runtime)
+      return runtime
+    } catch (error) {
+      reasons.push(`${name}: ${messageOf(error)}`)
+      if (wanted !== "auto") throw error
+    }
+  }
+  throw new CohortError("runtime_unavailable", `no tensor backend works: ${reasons.join("; ")}`, { hint: howToGetTheFastOne })
+}
+
+async function openBackend(name: BackendName, options: OpenOptions, because: string): Promise<TensorRuntime> {
+  if (name === "tensorflow") return openTensorflow(options)
+  if (name === "wasm") await import("@tensorflow/tfjs-backend-wasm")
+  else await import("@tensorflow/tfjs-backend-cpu")
+  if (!(await setBackend(name))) throw new CohortError("runtime_unavailable", `tfjs's ${name} backend did not start`)
+  return fallbackRuntime({ backend: name, version: "tfjs 4.22.0", device: name, threads: 1, because })
+}
+
+async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
+  if (options.libraryPath === undefined)
+    throw new CohortError("runtime_unavailable", options.libraryMissing ?? "libtensorflow is not installed", { hint: howToGetTheFastOne })
+  const threads = options.threads ?? availableParallelism()
+  const library = openLibrary(options.libraryPath, options.xlaCacheDir)
+  const binding = createBinding(library, { intraOpThreads: threads, interOpThreads: 1 })
+  // Imported here: the kernels pull in tfjs's union package, which the fallbacks do not need.
+  const [{ TensorflowBackend }, { backendName, registerTensorflow }] = await Promise.all([import("./tensorflow-backend.ts"), import("./register.ts")])
+  const backend = new TensorflowBackend(binding)
+  const raw = createRawOps(backend)
+  let precision: MatMulPrecision = "f32"
+  registerTensorflow(backend, raw, () => precision)
+  if (!(await setBackend(backendName))) throw new CohortError("runtime_unavailable", "tfjs refused the tensorflow backend")
+  const compile = createCompile(backend, (wanted, body) => {
+    const before = precision
+    precision = wanted
+    try {
+      return body()
+    } finally {
+      precision = before
+    }
+  })
+  const makeVariable = createVariableFactory(backend)
+  const types = { f32: DType.float32, bf16: DType.bfloat16, i32: DType.int32 } as const
+  return {
+    info: { backend: "tensorflow", version: library.version, device: binding.device.gpu ? "gpu" : "cpu", threads, because: "" },
+    raw,
+    compile: (fn, settings) => compile(fn, { mode: "xla", ...settings }),
+    variable: (name, shape, type, initial) => makeVariable(name, shape, types[type], initial),
+    counters: binding.counters,
+    close: binding.close,
+  }
+}

@@ -1,0 +1,95 @@
+// TensorFlow ops that tfjs does not have, on tfjs tensors, eager or traced. dtype attributes follow the real dtypes of the inputs,
+// so bf16 works here.
+import { scalar, type Tensor, tensor1d } from "@tensorflow/tfjs-core"
+import { type Attribute, AttributeKind } from "./binding.ts"
+import { wrap } from "./compile.ts"
+import { DType } from "./dtype.ts"
+import type { TensorflowBackend } from "./tensorflow-backend.ts"
+import { describe } from "./trace.ts"
+
+export const attr = {
+  type: (name: string, value: number): Attribute => ({ name, type: AttributeKind.type, value }),
+  int: (name: string, value: number | readonly number[]): Attribute => ({ name, type: AttributeKind.int, value }),
+  float: (name: string, value: number): Attribute => ({ name, type: AttributeKind.float, value }),
+  bool: (name: string, value: boolean): Attribute => ({ name, type: AttributeKind.bool, value }),
+  string: (name: string, value: string): Attribute => ({ name, type: AttributeKind.string, value }),
+  shape: (name: string, value: readonly number[]): Attribute => ({ name, type: AttributeKind.shape, value }),
+}
+
+export type RawOps = ReturnType<typeof createRawOps>
+
+export function createRawOps(backend: TensorflowBackend) {
+  const { binding } = backend
+  const dtypeOf = (x: Tensor): number => describe(binding, backend.idOf(x)).dtype
+  const many = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[], outputs: number): Tensor[] =>
+    binding.executeOp(op, attributes, inputs.map((x) => backend.idOf(x)), outputs).map((meta) => wrap(backend, meta))
+  const one = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[]): Tensor => many(op, inputs, attributes, 1)[0]!
+  const unary = (op: string) => (x: Tensor): Tensor => one(op, [x], [attr.type("T", dtypeOf(x))])
+  const binary = (op: string) => (a: Tensor, b: Tensor): Tensor => one(op, [a, b], [attr.type("T", dtypeOf(a))])
+  const ints = (values: readonly number[]): Tensor => tensor1d([...values], "int32")
+  const int = (value: number): Tensor => scalar(value, "int32")
+  const reduce = (op: string) => (x: Tensor, axis: number, keepDims = false): Tensor =>
+    one(op, [x, ints([axis])], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("keep_dims", keepDims)])
+  const cast = (x: Tensor, dtype: number): Tensor =>
+    dtypeOf(x) === dtype ? x : one("Cast", [x], [attr.type("SrcT", dtypeOf(x)), attr.type("DstT", dtype), attr.bool("Truncate", false)])
+  return {
+    one,
+    many,
+    dtypeOf,
+    ints,
+    int,
+    cast,
+    add: binary("AddV2"),
+    sub: binary("Sub"),
+    mul: binary("Mul"),
+    div: binary("RealDiv"),
+    minimum: binary("Minimum"),
+    maximum: binary("Maximum"),
+    bitwiseXor: binary("BitwiseXor"),
+    bitwiseAnd: binary("BitwiseAnd"),
+    rightShift: binary("RightShift"),
+    less: binary("Less"),
+    lessEqual: binary("LessEqual"),
+    greater: binary("Greater"),
+    greaterEqual: binary("GreaterEqual"),
+    equal: (a: Tensor, b: Tensor): Tensor => one("Equal", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("incompatible_shape_error", true)]),
+    and: (a: Tensor, b: Tensor): Tensor => one("LogicalAnd", [a, b], []),
+    or: (a: Tensor, b: Tensor): Tensor => one("LogicalOr", [a, b], []),
+    not: (a: Tensor): Tensor => one("LogicalNot", [a], []),
+    neg: unary("Neg"),
+    exp: unary("Exp"),
+    log: unary("Log"),
+    rsqrt: unary("Rsqrt"),
+    square: unary("Square"),
+    sigmoid: unary("Sigmoid"),
+    softmax: unary("Softmax"),
+    logSoftmax: unary("LogSoftmax"),
+    sum: reduce("Sum"),
+    mean: reduce("Mean"),
+    max: reduce("Max"),
+    select: (condition: Tensor, yes: Tensor, no: Tensor): Tensor => one("SelectV2", [condition, yes, no], [attr.type("T", dtypeOf(yes))]),
+    argMax: (x: Tensor, axis: number): Tensor => one("ArgMax", [x, int(axis)], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.type("output_type", DType.int32)]),
+    reshape: (x: Tensor, shape: readonly number[]): Tensor => one("Reshape", [x, ints(shape)], [attr.type("T", dtypeOf(x)), attr.type("Tshape", DType.int32)]),
+    transpose: (x: Tensor, permutation: readonly number[]): Tensor => one("Transpose", [x, ints(permutation)], [attr.type("T", dtypeOf(x)), attr.type("Tperm", DType.int32)]),
+    slice: (x: Tensor, begin: readonly number[], size: readonly number[]): Tensor => one("Slice", [x, ints(begin), ints(size)], [attr.type("T", dtypeOf(x)), attr.type("Index", DType.int32)]),
+    concat: (xs: readonly Tensor[], axis: number): Tensor => one("ConcatV2", [...xs, int(axis)], [attr.int("N", xs.length), attr.type("T", dtypeOf(xs[0]!)), attr.type("Tidx", DType.int32)]),
+    gather: (x: Tensor, indices: Tensor, axis = 0, batchDims = 0): Tensor =>
+      one("GatherV2", [x, indices, int(axis)], [attr.int("batch_dims", batchDims), attr.type("Tparams", dtypeOf(x)), attr.type("Tindices", DType.int32), attr.type("Taxis", DType.int32)]),
+    range: (size: number): Tensor => one("Range", [int(0), int(size), int(1)], [attr.type("Tidx", DType.int32)]),
+    fill: (shape: readonly number[], value: Tensor): Tensor => one("Fill", [ints(shape), value], [attr.type("T", dtypeOf(value)), attr.type("index_type", DType.int32)]),
+    /** [M, K] x [K, N]; both of one dtype, which the result has too. */
+    matMul: (a: Tensor, b: Tensor, transposeA = false, transposeB = false): Tensor =>
+      one("MatMul", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("transpose_a", transposeA), attr.bool("transpose_b", transposeB)]),
+    batchMatMul: (a: Tensor, b: Tensor, transposeA = false, transposeB = false): Tensor =>
+      one("BatchMatMulV2", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("adj_x", transposeA), attr.bool("adj_y", transposeB)]),
+    topK: (x: Tensor, k: number): Tensor[] => many("TopKV2", [x, int(k)], [attr.type("T", dtypeOf(x)), attr.bool("sorted", true)], 2),
+    cumsum: (x: Tensor, axis: number, exclusive = false): Tensor =>
+      one("Cumsum", [x, int(axis)], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("exclusive", exclusive), attr.bool("reverse", false)]),
+    /** XLA only: writes `update` into `x` at `start` (one index per axis). */
+    dynamicUpdateSlice: (x: Tensor, update: Tensor, start: Tensor): Tensor => one("XlaDynamicUpdateSlice", [x, update, start], [attr.type("T", dtypeOf(x)), attr.type("Tindices", DType.int32)]),
+    dynamicSlice: (x: Tensor, start: Tensor, size: readonly number[]): Tensor => one("XlaDynamicSlice", [x, start, ints(size)], [attr.type("T", dtypeOf(x)), attr.type("Tindices", DType.int32)]),
+    /** Per row: [loss, d loss / d logits] of the log-softmax at `labels`. */
+    sparseCrossEntropy: (logits: Tensor, labels: Tensor): [Tensor, Tensor] =>
+      many("SparseSoftmaxCrossEntropyWithLogits", [logits, labels], [attr.type("T", dtypeOf(logits)), attr.type("Tlabels", DType.int32)], 2) as [Tensor, Tensor],
+  }
+}

@@ -1,0 +1,45 @@
+// Registers the backend and the kernels of tfjs's node package under it, and replaces the kernels that would hurt.
+import "@tensorflow/tfjs-core/dist/register_all_gradients"
+import { env, type KernelFunc, registerBackend, registerKernel, type Tensor, unregisterKernel } from "@tensorflow/tfjs-core"
+import "@tensorflow/tfjs-node-gpu/dist/register_all_kernels"
+import type { MatMulPrecision } from "./compile.ts"
+import { DType } from "./dtype.ts"
+import type { RawOps } from "./raw.ts"
+import type { TensorflowBackend } from "./tensorflow-backend.ts"
+
+export const backendName = "tensorflow"
+
+export function registerTensorflow(backend: TensorflowBackend, raw: RawOps, precision: () => MatMulPrecision): void {
+  env().set("PROD", true)
+  registerBackend(backendName, () => backend as never, 3)
+  // tfjs's own kernel reads the indices back to check them, which is a sync per embedding look-up and impossible in a trace.
+  replace("GatherV2", ({ inputs, attrs }) => {
+    const { x, indices } = inputs as { x: Tensor; indices: Tensor }
+    const { axis, batchDims } = attrs as unknown as { axis: number; batchDims: number }
+    return raw.gather(x, indices, axis, batchDims)
+  })
+  replace("BatchMatMul", ({ inputs, attrs }) => {
+    const { a, b } = inputs as { a: Tensor; b: Tensor }
+    const { transposeA, transposeB } = attrs as unknown as { transposeA: boolean; transposeB: boolean }
+    return matMul(raw, precision(), a, b, transposeA, transposeB)
+  })
+}
+
+function replace(kernelName: string, kernelFunc: KernelFunc): void {
+  unregisterKernel(kernelName, backendName)
+  registerKernel({ kernelName, backendName, kernelFunc })
+}
+
+/** tfjs gives every product a batch axis; the plain MatMul op has the better oneDNN path, so batches of one lose it here. */
+function matMul(raw: RawOps, precision: MatMulPrecision, a: Tensor, b: Tensor, transposeA: boolean, transposeB: boolean): Tensor {
+  const half = precision === "bf16"
+  const left = half ? raw.cast(a, DType.bfloat16) : a
+  const right = half ? raw.cast(b, DType.bfloat16) : b
+  const flat = a.shape[0] === 1 && b.shape[0] === 1
+  const product = flat
+    ? raw.matMul(raw.reshape(left, a.shape.slice(1)), raw.reshape(right, b.shape.slice(1)), transposeA, transposeB)
+    : raw.batchMatMul(left, right, transposeA, transposeB)
+  const wide = half ? raw.cast(product, DType.float32) : product
+  return flat ? raw.reshape(wide, [1, ...wide.shape]) : wide
+}
+

@@ -1,0 +1,72 @@
+// The tensor runtime: one face over libtensorflow and the two backends that tfjs brings itself.
+import { keep, memory, tensor, type Tensor, tidy } from "@tensorflow/tfjs-core"
+import type { HostArray } from "./binding.ts"
+import type { CompiledFunction, CompileOptions } from "./compile.ts"
+import type { RawOps } from "./raw.ts"
+import type { Variable } from "./variable.ts"
+
+export type BackendName = "tensorflow" | "wasm" | "cpu"
+
+export interface RuntimeInfo {
+  readonly backend: BackendName
+  readonly version: string
+  readonly device: string
+  readonly threads: number
+  /** Why this backend and not a faster one; empty for tensorflow. */
+  readonly because: string
+}
+
+/** Storage type of a variable. The fallback backends keep bf16 as float32. */
+export type VariableType = "f32" | "bf16" | "i32"
+
+export interface TensorRuntime {
+  readonly info: RuntimeInfo
+  /** See {@link CompiledFunction}. The fallback backends run `fn` eagerly at each call. */
+  compile(fn: (...inputs: Tensor[]) => Tensor[], options: Partial<CompileOptions> & { readonly name: string }): CompiledFunction
+  variable(name: string, shape: readonly number[], type: VariableType, initial: HostArray | Tensor): Variable
+  /** Ops beyond tfjs; undefined on the fallback backends. */
+  readonly raw: RawOps | undefined
+  /** Live tensors and their bytes: constant over steps, or something leaks. */
+  counters(): { readonly tensors: number; readonly bytes: number }
+  close(): void
+}
+
+/** Runtime over the current tfjs backend, without tracing. */
+export function fallbackRuntime(info: RuntimeInfo): TensorRuntime {
+  return {
+    info,
+    raw: undefined,
+    compile(fn) {
+      return Object.assign((...inputs: Tensor[]) => tidy(() => fn(...inputs)), { signatures: () => [], dispose() {} })
+    },
+    variable(name, shape, type, initial) {
+      const host = (values: HostArray): Tensor =>
+        tidy(() => tensor(type === "bf16" && values instanceof Uint16Array ? fromBfloat16(values) : (values as Float32Array | Int32Array), [...shape], type === "i32" ? "int32" : "float32"))
+      let current = keep(ArrayBuffer.isView(initial) ? host(initial) : initial.clone())
+      const replace = (next: Tensor): void => {
+        const old = current
+        current = keep(next)
+        old.dispose()
+      }
+      return {
+        name,
+        shape,
+        value: () => current.clone(),
+        assign: (value) => replace(value.clone()),
+        load: (values) => replace(host(values)),
+        data: () => current.dataSync().slice() as HostArray,
+        dispose: () => current.dispose(),
+      }
+    },
+    counters: () => ({ tensors: memory().numTensors, bytes: memory().numBytes }),
+    close() {},
+  }
+}
+
+/** float32 values of bf16 words. */
+export function fromBfloat16(words: Uint16Array): Float32Array {
+  const bits = new Uint32Array(words.length)
+  for (let i = 0; i < words.length; i++) bits[i] = words[i]! << 16
+  return new Float32Array(bits.buffer)
+}
+

@@ -1,0 +1,307 @@
+// Records ops into a TensorFlow graph and turns the graph into a function. Traces nest: the inner one takes what it uses of the
+// outer one as arguments.
+import { CohortError } from "@cohort/errors"
+import { type Attribute, AttributeKind, type Binding, dimensions, firstNodeId, type HostArray, type Recorder, type TensorMeta } from "./binding.ts"
+import { byteSize, DType, sizeOf } from "./dtype.ts"
+import type { Address } from "./library.ts"
+
+interface Node {
+  readonly trace: Trace
+  readonly op: Address
+  readonly output: number
+  readonly shape: number[]
+  readonly dtype: number
+}
+
+/** A function in TensorFlow's library, callable by name. */
+export interface TracedFunction {
+  readonly name: string
+  readonly function: Address
+  /** Ids passed after the arguments at each call: tensors, or nodes of the enclosing trace. */
+  readonly captures: readonly number[]
+  readonly outputs: readonly { readonly shape: readonly number[]; readonly dtype: number }[]
+  readonly nodes: number
+  readonly argumentTypes: readonly number[]
+}
+
+/** Ops whose first inputs form one list, with how many inputs stay outside it. */
+const listOps: Readonly<Record<string, number>> = { ConcatV2: 1, Pack: 0, AddN: 0, IdentityN: 0 }
+
+let nextNodeId = firstNodeId
+let nextFunction = 0
+const nodes = new Map<number, Node>()
+
+export class Trace implements Recorder {
+  readonly #binding: Binding
+  readonly #graph: Address
+  readonly #known = new Map<number, number>()
+  readonly #captures: number[] = []
+  readonly #captureNodes: number[] = []
+  readonly #ids: number[] = []
+  readonly #functions = new Set<string>()
+  readonly #parent: Recorder | undefined
+  /** Latest value of each variable that was read or assigned, by the id of its handle. */
+  readonly #variables = new Map<number, { value: TensorMeta; read: number | undefined; dirty: boolean }>()
+  #count = 0
+
+  constructor(binding: Binding) {
+    this.#binding = binding
+    this.#graph = binding.library.c.TF_NewGraph() as Address
+    this.#parent = binding.recorder
+    binding.setRecorder(this)
+  }
+
+  owns(id: number): boolean {
+    return nodes.get(id)?.trace === this
+  }
+
+  #begin(op: string): Address {
+    return this.#binding.library.c.TF_NewOperation(this.#graph, this.#binding.library.name(op), Buffer.from(`n${this.#count++}\0`)) as Address
+  }
+
+  #finish(description: Address, what: string): Address {
+    const op = this.#binding.library.c.TF_FinishOperation(description, this.#binding.library.status) as Address
+    this.#binding.library.check(what)
+    return op
+  }
+
+  #output(op: Address, output: number, known?: { shape: readonly number[]; dtype: number }): TensorMeta {
+    const { c, status, check } = this.#binding.library
+    const dtype = known?.dtype ?? c.TF_OperationOutputType(op, output)
+    const shape: number[] = known === undefined ? [] : [...known.shape]
+    if (known === undefined) {
+      const rank = c.TF_GraphGetTensorNumDims(this.#graph, op, output, status)
+      check("rank")
+      if (rank < 0) throw new CohortError("tensor_failed", "an op inside a trace has no static shape")
+      const sizes = new BigInt64Array(Math.max(1, rank))
+      c.TF_GraphGetTensorShape(this.#graph, op, output, sizes, rank, status)
+      check("shape")
+      for (let i = 0; i < rank; i++) shape.push(Number(sizes[i]))
+    } else {
+      // Function calls and variables carry no static shape of their own: restate what is known.
+      c.TF_GraphSetTensorShape(this.#graph, op, output, dimensions(shape), shape.length, status)
+      check("set shape")
+    }
+    const id = nextNodeId++
+    nodes.set(id, { trace: this, op, output, shape, dtype })
+    this.#ids.push(id)
+    return { id, shape, dtype }
+  }
+
+  /** Adds an argument of the function. */
+  argument(dtype: number, shape: readonly number[]): TensorMeta {
+    const { c, name } = this.#binding.library
+    const description = this.#begin("Placeholder")
+    c.TF_SetAttrType(description, name("dtype"), dtype)
+    c.TF_SetAttrShape(description, name("shape"), dimensions(shape), shape.length)
+    return this.#output(this.#finish(description, "argument"), 0, { dtype, shape })
+  }
+
+  #constant(values: HostArray, shape: readonly number[], dtype: number): TensorMeta {
+    const { c, name, status, check, view } = this.#binding.library
+    const bytes = sizeOf(shape) * byteSize(dtype as DType)
+    const tensor = c.TF_AllocateTensor(dtype, dimensions(shape), shape.length, bytes) as Address
+    if (bytes > 0) view(c.TF_TensorData(tensor) as Address, bytes).set(new Uint8Array(values.buffer, values.byteOffset, bytes))
+    const description = this.#begin("Const")
+    c.TF_SetAttrType(description, name("dtype"), dtype)
+    c.TF_SetAttrTensor(description, name("value"), tensor, status)
+    check("constant")
+    const op = this.#finish(description, "constant")
+    c.TF_DeleteTensor(tensor)
+    return this.#output(op, 0)
+  }
+
+  /** The node of this graph that stands for `id`. */
+  node(id: number): number {
+    if (this.owns(id)) return id
+    const known = this.#known.get(id)
+    if (known !== undefined) return known
+    let made: TensorMeta
+    const outer = nodes.get(id)
+    if (outer !== undefined) made = this.#capture(id, outer.dtype, outer.shape)
+    else {
+      const { shape, dtype, host } = this.#binding.describe(id)
+      if (host === undefined) {
+        made = this.#capture(id, dtype, shape)
+        this.#binding.retain(id)
+      } else made = this.#constant(host, shape, dtype)
+    }
+    this.#known.set(id, made.id)
+    return made.id
+  }
+
+  #capture(id: number, dtype: number, shape: readonly number[]): TensorMeta {
+    const argument = this.argument(dtype, shape)
+    this.#captures.push(id)
+    this.#captureNodes.push(argument.id)
+    return argument
+  }
+
+  record(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number): TensorMeta[] {
+    const made = this.#add(op, attributes, inputs)
+    return Array.from({ length: outputs }, (_, i) => this.#output(made, i))
+  }
+
+  #add(op: string, attributes: readonly Attribute[], inputs: readonly number[], control?: number): Address {
+    const { c } = this.#binding.library
+    const ids = inputs.map((id) => this.node(id))
+    const description = this.#begin(op)
+    const outside = listOps[op]
+    const listed = outside === undefined ? 0 : ids.length - outside
+    if (listed > 0) c.TF_AddInputList(description, locations(ids.slice(0, listed)), listed)
+    for (const id of ids.slice(listed)) {
+      const { op: source, output } = nodes.get(id)!
+      c.TF_AddInput(description, source, output)
+    }
+    if (control !== undefined) c.TF_AddControlInput(description, nodes.get(control)!.op)
+    for (const attribute of attributes) if (!(listed > 0 && attribute.name === "N")) this.#setAttribute(description, attribute)
+    return this.#finish(description, op)
+  }
+
+  #setAttribute(description: Address, attribute: Attribute): void {
+    const { c, name } = this.#binding.library
+    const key = name(attribute.name)
+    const value = attribute.value
+    switch (attribute.type) {
+      case AttributeKind.string: {
+        const bytes = Buffer.from(`${String(value)}\0`)
+        c.TF_SetAttrString(description, key, bytes, bytes.length - 1)
+        break
+      }
+      case AttributeKind.int:
+        if (Array.isArray(value)) c.TF_SetAttrIntList(description, key, dimensions(value as number[]), value.length)
+        else c.TF_SetAttrInt(description, key, value as number)
+        break
+      case AttributeKind.float:
+        if (Array.isArray(value)) c.TF_SetAttrFloatList(description, key, new Float32Array(value as number[]), value.length)
+        else c.TF_SetAttrFloat(description, key, value as number)
+        break
+      case AttributeKind.bool:
+        if (Array.isArray(value)) c.TF_SetAttrBoolList(description, key, new Uint8Array(value.map(Number)), value.length)
+        else c.TF_SetAttrBool(description, key, value === true ? 1 : 0)
+        break
+      case AttributeKind.type:
+        c.TF_SetAttrType(description, key, value as number)
+        break
+      case AttributeKind.shape:
+        c.TF_SetAttrShape(description, key, dimensions(value as number[]), (value as number[]).length)
+        break
+      case AttributeKind.typeList:
+        c.TF_SetAttrTypeList(description, key, new Int32Array(value as number[]), (value as number[]).length)
+        break
+      default: {
+        const bytes = Buffer.from(`${String(value)}\0`)
+        c.TF_SetAttrFuncName(description, key, bytes, bytes.length - 1)
+      }
+    }
+  }
+
+  #addLibrary(traced: TracedFunction): void {
+    if (this.#functions.has(traced.name)) return
+    const { c, status, check } = this.#binding.library
+    c.TF_GraphCopyFunction(this.#graph, traced.function, null, status)
+    check(traced.name)
+    this.#functions.add(traced.name)
+  }
+
+  /** Calls another function from this graph; with `xla` its body is compiled as one cluster. */
+  call(traced: TracedFunction, inputs: readonly number[], xla: boolean): TensorMeta[] {
+    this.#addLibrary(traced)
+    const attributes: Attribute[] = xla ? [{ name: "_XlaMustCompile", type: AttributeKind.bool, value: true }] : []
+    const op = this.#add(traced.name, attributes, [...inputs, ...traced.captures])
+    return traced.outputs.map((output, i) => this.#output(op, i, output))
+  }
+
+  /** `while (condition(state)) state = body(state)`; state keeps its shapes. Both functions take the state and nothing else. */
+  whileLoop(condition: TracedFunction, body: TracedFunction, state: readonly number[]): TensorMeta[] {
+    this.#addLibrary(condition)
+    this.#addLibrary(body)
+    const { c } = this.#binding.library
+    const ids = state.map((id) => this.node(id))
+    const description = this.#begin("StatelessWhile")
+    c.TF_AddInputList(description, locations(ids), ids.length)
+    const metas = ids.map((id) => nodes.get(id)!)
+    this.#setAttribute(description, { name: "T", type: AttributeKind.typeList, value: metas.map((meta) => meta.dtype) })
+    this.#setAttribute(description, { name: "cond", type: AttributeKind.func, value: condition.name })
+    this.#setAttribute(description, { name: "body", type: AttributeKind.func, value: body.name })
+    const op = this.#finish(description, "while")
+    return metas.map((meta, i) => this.#output(op, i, meta))
+  }
+
+  /** The value of a variable at this point of the trace. */
+  readVariable(handle: number, dtype: number, shape: readonly number[]): TensorMeta {
+    const known = this.#variables.get(handle)
+    if (known !== undefined) return known.value
+    const op = this.#add("ReadVariableOp", [{ name: "dtype", type: AttributeKind.type, value: dtype }], [handle])
+    const value = this.#output(op, 0, { dtype, shape })
+    this.#variables.set(handle, { value, read: value.id, dirty: false })
+    return value
+  }
+
+  /** Makes `value` the variable's value from here on; the store happens once, when the function has run. */
+  assignVariable(handle: number, value: TensorMeta): void {
+    const known = this.#variables.get(handle)
+    this.#variables.set(handle, { value: { ...value, id: this.node(value.id) }, read: known?.read, dirty: true })
+  }
+
+  /** Closes the trace. The function's outputs are `outputs`, its inputs `inputs` and then its captures. */
+  end(inputs: readonly number[], outputs: readonly number[]): TracedFunction {
+    const { c, name, status, check } = this.#binding.library
+    try {
+      const results = outputs.map((id) => this.node(id))
+      for (const [handle, variable] of this.#variables)
+        if (variable.dirty)
+          // Reads of the old value must come first: the store waits for the read.
+          this.#add("AssignVariableOp", [{ name: "dtype", type: AttributeKind.type, value: variable.value.dtype }], [handle, variable.value.id], variable.read)
+      const functionName = `cohort_${nextFunction++}`
+      const all = [...inputs, ...this.#captureNodes]
+      const made = c.TF_GraphToFunction(
+        this.#graph, name(functionName), 0, -1, null, all.length, locations(all), results.length, locations(results), null, null, null, status,
+      ) as Address
+      check("function")
+      c.TFE_ContextAddFunction(this.#binding.context, made, status)
+      check("add function")
+      return {
+        name: functionName,
+        function: made,
+        captures: [...this.#captures],
+        outputs: results.map((id) => ({ shape: nodes.get(id)!.shape, dtype: nodes.get(id)!.dtype })),
+        nodes: this.#count,
+        argumentTypes: all.map((id) => nodes.get(id)!.dtype),
+      }
+    } finally {
+      this.abandon()
+    }
+  }
+
+  /** Closes the trace without a function. */
+  abandon(): void {
+    for (const id of this.#ids) nodes.delete(id)
+    this.#binding.library.c.TF_DeleteGraph(this.#graph)
+    this.#binding.setRecorder(this.#parent)
+  }
+}
+
+/** The innermost open trace of a binding. */
+export function currentTrace(binding: Binding): Trace | undefined {
+  const recorder = binding.recorder
+  if (recorder === undefined || recorder instanceof Trace) return recorder
+  throw new CohortError("internal", "an unknown recorder is installed")
+}
+
+/** dtype and shape of anything that ops may take: a tensor or a node. */
+export function describe(binding: Binding, id: number): { shape: readonly number[]; dtype: number } {
+  const node = nodes.get(id)
+  return node ?? binding.describe(id)
+}
+
+/** TF_Output[]: pairs of operation pointer and output index, 16 bytes each. */
+function locations(ids: readonly number[]): BigInt64Array {
+  const out = new BigInt64Array(Math.max(2, 2 * ids.length))
+  ids.forEach((id, i) => {
+    const node = nodes.get(id)!
+    out[2 * i] = BigInt(node.op)
+    out[2 * i + 1] = BigInt(node.output)
+  })
+  return out
+}
