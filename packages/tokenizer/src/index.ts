@@ -1,1 +1,8 @@
-export {}
+export * from "./chat-template.ts"
+export { readTokenizerFiles, type TokenizerFiles } from "./files.ts"
+export * from "./parse-assistant.ts"
+export { splitReasoning, type SplitReasoning } from "./reasoning.ts"
+export * from "./stream-decoder.ts"
+export * from "./tokenizer.ts"
+export type { MalformedCall } from "./tool-calls.ts"
+export * from "./tool-definitions.ts"
