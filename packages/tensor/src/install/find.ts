@@ -1,5 +1,6 @@
 // Finds an installed tensor runtime without touching the network.
-import { closeSync, openSync, readSync, statSync } from "node:fs"
+import { messageOf } from "@cohort/errors"
+import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
 import { cacheFolder, folderFault, runtimeFolder } from "./folders.ts"
 import { systemHost, type Environment, type Host } from "./host.ts"
@@ -98,16 +99,18 @@ const frameworkName = "libtensorflow_framework.so.2"
 
 function findOverride(value: string): RuntimeLookup {
   const named = resolve(value)
-  const info = statSync(named, { throwIfNoEntry: false })
-  if (info === undefined) return brokenOverride(`names ${named}, which does not exist`)
-  const inside = libraryNames.map((name) => join(named, name)).find((path) => statSync(path, { throwIfNoEntry: false })?.isFile())
-  const libraryPath = info.isDirectory() ? inside : named
-  if (libraryPath === undefined) return brokenOverride(`names the folder ${named}, which holds neither ${libraryNames.join(" nor ")}`)
-  if (!isElf(libraryPath)) return brokenOverride(`names ${libraryPath}, which is not a shared library`)
-  const framework = join(dirname(libraryPath), frameworkName)
-  if (statSync(framework, { throwIfNoEntry: false }) === undefined)
-    return brokenOverride(`names ${libraryPath}, which needs ${frameworkName} beside it`)
-  return { status: "found", runtime: { libraryPath, version: "unknown", source: "COHORT_LIBTENSORFLOW", kind: undefined } }
+  if (!existsSync(named)) return brokenOverride(`names ${named}, which does not exist`)
+  try {
+    const isFolder = statSync(named).isDirectory()
+    const libraryPath = isFolder ? libraryNames.map((name) => join(named, name)).find((path) => existsSync(path)) : named
+    if (libraryPath === undefined) return brokenOverride(`names the folder ${named}, which holds neither ${libraryNames.join(" nor ")}`)
+    if (!isElf(libraryPath)) return brokenOverride(`names ${libraryPath}, which is not a shared library`)
+    if (!existsSync(join(dirname(libraryPath), frameworkName)))
+      return brokenOverride(`names ${libraryPath}, which needs ${frameworkName} beside it`)
+    return { status: "found", runtime: { libraryPath, version: "unknown", source: "COHORT_LIBTENSORFLOW", kind: undefined } }
+  } catch (error) {
+    return brokenOverride(`names ${named}, which cannot be read (${messageOf(error)})`)
+  }
 }
 
 function brokenOverride(what: string): RuntimeLookup {

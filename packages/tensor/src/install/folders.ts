@@ -1,4 +1,5 @@
 // Where runtimes lie on disk, and the manifest that marks a folder as complete.
+import { messageOf } from "@cohort/errors"
 import { readFileSync, statSync } from "node:fs"
 import { basename, isAbsolute, join, resolve } from "node:path"
 import type { Environment } from "./host.ts"
@@ -44,18 +45,27 @@ export function manifestOf(pin: RuntimePin): RuntimeManifest {
  * file sizes; contents were checked against the wheel's hash when they were unpacked.
  */
 export function folderFault(folder: string, pin: RuntimePin): string | undefined {
-  if (statSync(folder, { throwIfNoEntry: false }) === undefined) return `${folder} does not exist`
-  const expected = JSON.stringify(manifestOf(pin))
+  if (sizeOf(folder) === undefined) return `${folder} does not exist`
+  const manifest = manifestOf(pin)
   try {
     const found: unknown = JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8"))
-    if (JSON.stringify(found) !== expected) return `${folder}/manifest.json describes another runtime`
+    if (JSON.stringify(found) !== JSON.stringify(manifest)) return `${folder}/manifest.json describes another runtime`
   } catch (error) {
-    return `${folder}/manifest.json cannot be read (${(error as Error).message})`
+    return `${folder}/manifest.json cannot be read (${messageOf(error)})`
   }
-  for (const { name, bytes } of manifestOf(pin).files) {
-    const size = statSync(join(folder, name), { throwIfNoEntry: false })?.size
+  for (const { name, bytes } of manifest.files) {
+    const size = sizeOf(join(folder, name))
     if (size === undefined) return `${folder}/${name} is missing`
     if (size !== bytes) return `${folder}/${name} has ${size} bytes, not ${bytes}`
   }
   return undefined
+}
+
+/** Undefined where nothing can be reached under that path. */
+function sizeOf(path: string): number | undefined {
+  try {
+    return statSync(path).size
+  } catch {
+    return undefined
+  }
 }

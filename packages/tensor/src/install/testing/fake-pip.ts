@@ -35,12 +35,13 @@ if (args.includes("--version")) { console.log("pip 23.2.1"); process.exit(0) }
 appendFileSync(join(FAKE_DIR, "downloads.jsonl"), JSON.stringify(args) + "\\n")
 if (FAKE_MODE === "fail") { console.error(FAKE_STDERR); process.exit(1) }
 const wheel = readFileSync(join(FAKE_DIR, "wheel.zip"))
+if (FAKE_MODE === "hang") writeFileSync(join(FAKE_DIR, "pip.pid"), String(process.pid))
 const temporary = mkdtempSync(join(TMPDIR, "pip-unpack-"))
 const part = join(temporary, "fake-1.0-cp312.whl")
 for (let at = 0; at < wheel.length; at += 1 << 20) {
   appendFileSync(part, wheel.subarray(at, at + (1 << 20)))
   await Bun.sleep(15)
-  if (FAKE_MODE === "hang") { writeFileSync(join(FAKE_DIR, "pip.pid"), String(process.pid)); await Bun.sleep(60_000) }
+  if (FAKE_MODE === "hang") await Bun.sleep(60_000)
 }
 const dest = args.find((arg) => arg.startsWith("--dest=")).slice(7)
 copyFileSync(part, join(dest, "fake-1.0-cp312.whl"))
