@@ -1,0 +1,56 @@
+// The metrics vector that leaves the compiled step, and how the trainer adds it up over an optimizer window.
+import { CohortError } from "@cohort/errors"
+import type { ObjectiveMetrics } from "./objective.ts"
+
+/** Order of the entries in the vector that {@link policyObjective} returns. */
+export const METRIC_NAMES = [
+  "tokens",
+  "loss",
+  "ratioSum",
+  "ratioMax",
+  "clipLowSum",
+  "clipHighSum",
+  "klBehaviorSum",
+  "entropySum",
+  "logProbGapSum",
+  "logProbGapMax",
+  "missingBehaviorSum",
+  "saturatedSum",
+  "klReferenceSum",
+  "correctionSum",
+  "correctionMax",
+  "maskedSum",
+] as const satisfies readonly (keyof ObjectiveMetrics)[]
+
+type MetricName = (typeof METRIC_NAMES)[number]
+
+const isMaximum = (name: MetricName): boolean => name.endsWith("Max")
+
+function build(valueOf: (name: MetricName, index: number) => number): ObjectiveMetrics {
+  const entries = METRIC_NAMES.map((name, index) => [name, valueOf(name, index)] as const)
+  // METRIC_NAMES covers every key of ObjectiveMetrics, which the test asserts.
+  return Object.fromEntries(entries) as Record<MetricName, number>
+}
+
+/** Metrics of nothing: the neutral element of {@link addMetrics}. */
+export const EMPTY_METRICS: ObjectiveMetrics = build(() => 0)
+
+/**
+ * Names the entries of a metrics vector.
+ *
+ * @throws CohortError `internal` when the vector's length is not that of {@link METRIC_NAMES}.
+ * @example
+ * const metrics = unpackMetrics(await vector.data())
+ */
+export function unpackMetrics(vector: ArrayLike<number>): ObjectiveMetrics {
+  if (vector.length !== METRIC_NAMES.length)
+    throw new CohortError("internal", `a metrics vector has ${METRIC_NAMES.length} entries, this one ${vector.length}`, {
+      hint: "Pass the `metrics` output of policyObjective unchanged.",
+    })
+  return build((_, index) => vector[index]!)
+}
+
+/** Sum of two micro-batches' metrics; entries named `...Max` take the larger. NaN stays NaN. */
+export function addMetrics(a: ObjectiveMetrics, b: ObjectiveMetrics): ObjectiveMetrics {
+  return build((name) => (isMaximum(name) ? Math.max(a[name], b[name]) : a[name] + b[name]))
+}
