@@ -1,1 +1,11 @@
-export {}
+export { type ConfigIssue } from "./issue.ts"
+export type { DeepReadonly, JsonValue } from "./json.ts"
+export { type JsonSchema, runConfigJsonSchema } from "./json-schema.ts"
+export { type ConfigKey, configKeys } from "./keys.ts"
+export { formatConfig } from "./format.ts"
+export { type ConfigSources, loadConfig, type LoadedConfig, type Origins, type PartialInput, resolveConfig } from "./load.ts"
+export { configMarkdown } from "./markdown.ts"
+export { checkResume, type ConfigChange, configDiff, RESUME_FIXED } from "./resume.ts"
+export { defineConfig, type RunConfig, type RunConfigInput, runConfigSchema } from "./schema.ts"
+export { type Chosen, promptsPerStep, tokenBudget } from "./token-budget.ts"
+export { type ConfigWarning, configWarnings } from "./warning.ts"

@@ -1,0 +1,42 @@
+// How a config names plugins: rewards, environments, trackers.
+import * as v from "valibot"
+import { choice, int, real, table, text } from "../field.ts"
+
+const use = text("Plugin name, package, or path of a module")
+const options = v.optional(table("Options passed to the plugin, which checks them"), {})
+
+/** A plugin with its options. */
+export const environmentSection = v.pipe(
+  v.strictObject({ use, options }),
+  v.description("Where episodes run, when the model answers in several turns or calls tools"),
+)
+
+const rewardEntries = v.strictObject({
+  use: text("Plugin name, package, or path of a module"),
+  weight: v.optional(real(-Number.MAX_VALUE, "Factor of this reward in the sum"), 1),
+  options,
+  deadlineMs: v.optional(int(1, "Time one call may take, milliseconds"), 30_000),
+  retries: v.optional(int(0, "Further tries after a failure that may pass"), 2),
+  onFailure: v.optional(
+    choice(["drop", "abort"], "After the last try: leave the completion out of its group, or stop the run; never a reward of 0"),
+    "drop",
+  ),
+})
+
+/** `"math"` is short for `{ use: "math" }`. */
+export const rewardsKey = v.pipe(
+  v.array(v.union([v.pipe(v.string(), v.nonEmpty(), v.transform((use) => v.parse(rewardEntries, { use }))), rewardEntries])),
+  v.description("Rewards added up per completion; a name alone takes the defaults"),
+)
+
+const trackerEntries = v.strictObject({ use, options })
+
+export const trackersKey = v.pipe(
+  v.array(v.union([v.pipe(v.string(), v.nonEmpty(), v.transform((use) => v.parse(trackerEntries, { use }))), trackerEntries])),
+  v.description("Where metrics go; a name alone takes the defaults"),
+)
+
+export const pluginsKey = v.pipe(
+  v.array(v.pipe(v.string(), v.nonEmpty())),
+  v.description("Modules to load plugins from: package names, or paths"),
+)

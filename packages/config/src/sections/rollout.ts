@@ -1,0 +1,21 @@
+// How completions are sampled.
+import * as v from "valibot"
+import { above, autoOr, int, real, table } from "../field.ts"
+
+export const rolloutSection = v.pipe(
+  v.strictObject({
+    groupSize: v.optional(int(2, "Completions per prompt; each is judged against the others of its group"), 8),
+    maxCompletionTokens: v.optional(int(1, "Tokens the model may write per turn"), 512),
+    temperature: v.optional(real(0, "Sampling temperature; the trainer divides its logits by it too"), 1),
+    topP: v.optional(above(0, "Smallest set of tokens whose probability reaches this; 1 is off", 1), 1),
+    topK: v.optional(int(0, "Only the k likeliest tokens; 0 is off"), 0),
+    minP: v.optional(real(0, "Least probability, as a share of the likeliest token's; 0 is off", 1), 0),
+    repetitionPenalty: v.optional(above(0, "Divides the logits of tokens already present; 1 is off"), 1),
+    maxInflightGroups: v.optional(autoOr(1, "Groups being generated at once; auto follows staleness and the servers' slots"), "auto"),
+    queueGroups: v.optional(autoOr(1, "Finished groups that may wait for the trainer; generation then pauses. auto follows staleness"), "auto"),
+    generateTimeoutMs: v.optional(int(1, "Time one turn may take, all retries included, milliseconds"), 600_000),
+    heartbeatStaleMs: v.optional(int(1, "Silence after which the rollout worker counts as hung, milliseconds"), 300_000),
+    chatTemplateArgs: v.optional(table("Variables passed to the chat template, such as enable_thinking"), {}),
+  }),
+  v.description("How completions are sampled"),
+)

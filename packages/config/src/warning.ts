@@ -1,0 +1,31 @@
+// Settings that work, and seldom do what was wanted.
+import type { RunConfig } from "./schema.ts"
+
+export interface ConfigWarning {
+  readonly path: string
+  readonly message: string
+}
+
+/** Warnings of a valid config; a run may start with them. */
+export function configWarnings(config: RunConfig): readonly ConfigWarning[] {
+  const { train, data, rollout, transfer, inference, staleness } = config
+  const warnings: ConfigWarning[] = []
+  const longest = data.maxPromptTokens + rollout.maxCompletionTokens
+  if (train.tokenBudget !== "auto" && train.tokenBudget < longest)
+    warnings.push({
+      path: "train.tokenBudget",
+      message: `${train.tokenBudget} tokens are fewer than the longest row, ${data.maxPromptTokens} + ${rollout.maxCompletionTokens} = ${longest}; longer rows are dropped, and counted.`,
+    })
+  if (transfer.kind === "none" && !inference.colocated)
+    warnings.push({
+      path: "transfer.kind",
+      message: `The servers keep the starting weights, so samples pass staleness.maxSteps = ${staleness.maxSteps} after as many steps.`,
+    })
+  const truncated = [rollout.topP < 1 && "topP", rollout.topK > 0 && "topK", rollout.minP > 0 && "minP", rollout.repetitionPenalty !== 1 && "repetitionPenalty"]
+  for (const name of truncated.filter((name) => name !== false))
+    warnings.push({
+      path: `rollout.${name}`,
+      message: "The sampler then draws from another distribution than the trainer computes, which moves the probability ratio away from 1.",
+    })
+  return warnings
+}
