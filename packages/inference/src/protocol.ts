@@ -51,6 +51,8 @@ export interface ServerHealth {
 
 /** One inference server, or several behind one face. Methods throw CohortError (`inference_*`, `timeout`, `aborted`). */
 export interface InferenceServer {
+  /** Shown in messages and reports. */
+  readonly name?: string
   generate(request: GenerateRequest): Promise<Generation[]>
   pause(mode: PauseMode): Promise<void>
   resume(): Promise<void>
