@@ -202,10 +202,13 @@ function leftoverPrefix(name: string): string {
   return `.${name}.`
 }
 
-/** Private folders of installers that were killed; the caller holds the lock, so none of them is in use. */
+/**
+ * Private folders of installers that were killed; the caller holds the lock, so none of them is in use. A pip that outlived
+ * its installer may still write there for a moment, hence the retries.
+ */
 async function removeLeftovers(dir: string, name: string): Promise<void> {
   for (const entry of await readdir(dir))
-    if (entry.startsWith(leftoverPrefix(name))) await rm(join(dir, entry), { recursive: true, force: true })
+    if (entry.startsWith(leftoverPrefix(name))) await rm(join(dir, entry), { recursive: true, force: true, maxRetries: 5 })
 }
 
 /** Lets through the first report of each percent, and the last one. */

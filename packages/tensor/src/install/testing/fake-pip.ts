@@ -48,17 +48,18 @@ copyFileSync(part, join(dest, "fake-1.0-cp312.whl"))
 rmSync(temporary, { recursive: true })
 `
 
+const libraries = {
+  "libtensorflow_cc.so.2": noise(3_500_000, 1),
+  "libtensorflow_framework.so.2": noise(700_000, 2),
+}
+const wheel = makeZip([
+  { name: "tensorflow/__init__.py", data: Buffer.from("raise SystemExit") },
+  ...Object.entries(libraries).map(([name, data]) => ({ name: `tensorflow/${name}`, data })),
+])
+
 /** Makes a fake runtime in a temporary folder, which the caller removes. */
 export async function fakeRuntime(options: { readonly mode?: FakePipMode; readonly stderr?: string } = {}): Promise<FakeRuntime> {
   const dir = await mkdtemp(join(tmpdir(), "cohort-install-"))
-  const libraries = {
-    "libtensorflow_cc.so.2": noise(3_500_000, 1),
-    "libtensorflow_framework.so.2": noise(700_000, 2),
-  }
-  const wheel = makeZip([
-    { name: "tensorflow/__init__.py", data: Buffer.from("raise SystemExit") },
-    ...Object.entries(libraries).map(([name, data]) => ({ name: `tensorflow/${name}`, data })),
-  ])
   const bin = join(dir, "bin")
   await mkdir(bin)
   await writeFile(join(dir, "wheel.zip"), wheel)
