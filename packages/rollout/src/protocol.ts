@@ -57,6 +57,8 @@ export interface PipelineState {
 
 export interface StalenessPolicy {
   readonly name: string
+  /** The trainer waits for a slow older group when taking a newer one instead would push the older past the bound. */
+  readonly waitsForOldest?: boolean
   /** How many more groups may start now, and why. */
   capacity(state: PipelineState): { readonly groups: number; readonly because: string }
   /** What happens to a group that the trainer takes from the queue. */
@@ -74,7 +76,7 @@ export interface Clock {
 export interface RolloutEvent {
   readonly kind:
     | "group.admitted" | "rollout.started" | "rollout.generated" | "rollout.scored" | "rollout.failed" | "rollout.retried"
-    | "group.completed" | "group.queued" | "group.dropped" | "group.trained" | "worker.state"
+    | "group.completed" | "group.queued" | "group.dropped" | "group.trained" | "group.givenBack" | "worker.state"
   readonly atMs: number
   readonly groupId?: string
   readonly occurrence?: number

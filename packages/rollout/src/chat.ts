@@ -1,0 +1,64 @@
+// What an episode asks of a tokenizer, and the tokens of messages that follow a generated turn without encoding that turn again.
+import type { JsonObject, Message, ToolCall } from "@cohort/env"
+import { failed, type RolloutFailure } from "./generation.ts"
+
+/** A tool as chat templates read it. */
+export interface ToolSchema {
+  readonly type: "function"
+  readonly function: { readonly name: string; readonly description: string; readonly parameters: JsonObject }
+}
+
+/** An assistant turn read back from its tokens. */
+export interface ParsedAssistant {
+  readonly message: Message
+  /** Text of the turn, special tokens removed. */
+  readonly text: string
+  /** Calls that could not be read; each is answered with its error, so the model can try again. */
+  readonly callErrors?: readonly { readonly name?: string; readonly error: string }[]
+}
+
+/** The tokenizer as an episode uses it. */
+export interface EpisodeTokenizer {
+  /** Ids of a conversation with the opening of the next assistant turn; a string is plain text and gets no template. */
+  encodePrompt(prompt: string | readonly Message[], tools?: readonly ToolSchema[]): Int32Array
+  decode(ids: Int32Array): string
+  /** Reads a turn; never throws: text that cannot be parsed is a message without calls. */
+  parseAssistant(ids: Int32Array, promptIds: Int32Array): ParsedAssistant
+}
+
+/**
+ * Tokens to append after a generated turn so that the template's next turn opens behind `messages`.
+ *
+ * The generated ids stay as they are. Two stand-in conversations that differ only in what the assistant said are rendered;
+ * their common ending starts inside the end of the assistant's turn, and what lies behind the stop token is the delta. This needs
+ * no property of the template but that the end of a turn does not depend on its content.
+ */
+export function continuationIds(
+  tokenizer: EpisodeTokenizer,
+  generatedIds: Int32Array,
+  calls: readonly ToolCall[],
+  messages: readonly Message[],
+  tools: readonly ToolSchema[],
+): Int32Array | RolloutFailure {
+  const render = (word: string): Int32Array => {
+    const standInCalls = calls.map((call): ToolCall => ({ ...call, function: { name: word, arguments: {} } }))
+    const assistant: Message = {
+      role: "assistant",
+      content: word,
+      ...(standInCalls.length === 0 ? {} : { tool_calls: standInCalls }),
+    }
+    return tokenizer.encodePrompt([{ role: "user", content: "u" }, assistant, ...messages], tools)
+  }
+  const ending = commonSuffix(render("a"), render("b"))
+  const stop = generatedIds.at(-1)
+  const at = stop === undefined ? -1 : ending.indexOf(stop)
+  if (at >= 0) return ending.slice(at + 1)
+  if (calls.length === 0 && ending.length > 0) return ending
+  return failed("template_broken", `the chat template does not end an assistant turn with the stop token ${stop}`, false)
+}
+
+function commonSuffix(a: Int32Array, b: Int32Array): Int32Array {
+  let length = 0
+  while (length < a.length && length < b.length && a[a.length - 1 - length] === b[b.length - 1 - length]) length++
+  return a.slice(a.length - length)
+}

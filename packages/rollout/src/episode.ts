@@ -1,0 +1,333 @@
+// One rollout from its prompt to its training rows: turns, tools, the environment, the server's window, every deadline.
+// What goes wrong inside a rollout is a value; only a bug throws.
+import { asRewardResult, type AssistantTurn, type Environment, type EnvironmentFactory, type EpisodeContext, type Message, type PromptRow, type RewardResult } from "@cohort/env"
+import { isCohortError, messageOf } from "@cohort/errors"
+import type { Generation, InferenceServer, Sampling } from "@cohort/inference"
+import { continuationIds, type EpisodeTokenizer } from "./chat.ts"
+import { withDeadline } from "./deadline.ts"
+import { failed, failureOfError, isFailure, type RolloutFailure, turnOf } from "./generation.ts"
+import type { Clock } from "./protocol.ts"
+import type { Random } from "./random.ts"
+import { reconcile, type TokenRow, type TurnRecord } from "./reconcile.ts"
+import { runTools, toolSchemas } from "./tools.ts"
+
+/** Bounds of a rollout; each is a deadline of its own. */
+export interface EpisodeLimits {
+  /** Tokens the server can hold: prompt and completion. */
+  readonly maxModelLength: number
+  /** Assistant turns; the last one's tool calls are not run. */
+  readonly maxTurns: number
+  readonly generateTimeoutMs: number
+  readonly toolTimeoutMs: number
+  /** Bounds reset, respond, score and close of the environment, each. */
+  readonly environmentTimeoutMs: number
+  readonly episodeTimeoutMs: number
+  readonly forkThresholdTokens: number
+}
+
+/** What all rollouts of a worker share. */
+export interface EpisodeServices {
+  readonly tokenizer: EpisodeTokenizer
+  readonly server: Pick<InferenceServer, "generate">
+  readonly clock: Clock
+  readonly limits: EpisodeLimits
+  readonly log: (message: string) => void
+}
+
+export interface EpisodeOptions extends EpisodeServices {
+  readonly rolloutId: string
+  readonly member: number
+  readonly row: PromptRow
+  /** Per turn; `maxTokens` is cut to the room left in the window. Turn t uses `seed + t`. */
+  readonly sampling: Sampling
+  readonly environment?: EnvironmentFactory
+  readonly random: Random
+  readonly signal: AbortSignal
+}
+
+/** A finished rollout. */
+export interface Episode {
+  readonly rolloutId: string
+  readonly member: number
+  readonly rows: readonly TokenRow[]
+  readonly prompt: string | readonly Message[]
+  readonly completion: readonly Message[]
+  readonly text: string
+  readonly completionIds: Int32Array
+  readonly turns: number
+  readonly finishReason: "stop" | "length"
+  /** Cut by the length limit, the window or `maxTurns`. */
+  readonly truncated: boolean
+  readonly toolCalls: number
+  readonly toolFailures: number
+  /** What the environment itself says; absent without `score`. */
+  readonly environmentScore?: RewardResult
+}
+
+export type EpisodeResult = { readonly kind: "finished"; readonly episode: Episode } | RolloutFailure
+
+/**
+ * Runs one rollout. Token ids are appended between turns, never encoded again. The environment is closed on every way out.
+ *
+ * @returns the episode, or a failure with its reason; never throws for what a server, tool or environment does.
+ * @example
+ * const result = await runEpisode({ ...services, rolloutId: "g0.0.1", member: 0, row, sampling, random, signal })
+ */
+export async function runEpisode(options: EpisodeOptions): Promise<EpisodeResult> {
+  const { clock, limits, signal } = options
+  const environment = openEnvironment(options)
+  if (isFailure(environment)) return environment
+  try {
+    return await withDeadline(
+      { clock, timeoutMs: limits.episodeTimeoutMs, signal, what: `rollout ${options.rolloutId}` },
+      (inner) => converse({ ...options, signal: inner }, environment.instance),
+    )
+  } catch (error) {
+    if (signal.aborted) return failed("aborted", messageOf(signal.reason), false)
+    if (isCohortError(error) && error.code === "timeout") return failed("episode_timeout", messageOf(error), true)
+    // A fault in our own code or in an injected tokenizer: this rollout ends, and the worker stops if every group meets it.
+    return failed("internal", messageOf(error), false)
+  } finally {
+    await closeEnvironment(environment.instance, options)
+  }
+}
+
+/** The rollouts of a group without environment out of one request: the server reads the prompt once. */
+export async function runSharedEpisodes(
+  options: EpisodeServices & {
+    readonly row: PromptRow
+    readonly sampling: Sampling
+    readonly signal: AbortSignal
+    readonly members: readonly { readonly member: number; readonly rolloutId: string }[]
+  },
+): Promise<readonly EpisodeResult[]> {
+  const { members, row, tokenizer } = options
+  const promptIds = encode(() => tokenizer.encodePrompt(row.prompt))
+  if (isFailure(promptIds)) return members.map(() => promptIds)
+  const generations = await generate(options, promptIds, members.length, 0)
+  if (isFailure(generations)) return members.map(() => generations)
+  return members.map(({ member, rolloutId }, index) => {
+    const generation = generations[index]
+    const turn = turnOf(promptIds, generation)
+    if (isFailure(turn)) return turn
+    const story = newStory(row.prompt)
+    record(story, tokenizer, turn, generation!)
+    return finish(story, { rolloutId, member, forkThresholdTokens: options.limits.forkThresholdTokens })
+  })
+}
+
+/** What has happened so far in one rollout. */
+interface Story {
+  readonly prompt: string | readonly Message[]
+  readonly turns: TurnRecord[]
+  readonly completion: Message[]
+  text: string
+  finishReason: "stop" | "length"
+  truncated: boolean
+  toolCalls: number
+  toolFailures: number
+}
+
+function newStory(prompt: string | readonly Message[]): Story {
+  return { prompt, turns: [], completion: [], text: "", finishReason: "stop", truncated: false, toolCalls: 0, toolFailures: 0 }
+}
+
+async function converse(options: EpisodeOptions, environment: Environment | undefined): Promise<EpisodeResult> {
+  const { tokenizer, signal, random, log, limits } = options
+  const ctx: EpisodeContext = { signal, random, log }
+  const prompt = await openingPrompt(options, environment, ctx)
+  if (typeof prompt === "object" && isFailure(prompt)) return prompt
+  const schemas = toolSchemas(environment?.tools)
+  const story = newStory(prompt)
+  let promptIds = encode(() => tokenizer.encodePrompt(prompt, schemas))
+  for (let turn = 0; ; turn++) {
+    if (isFailure(promptIds)) return promptIds
+    const generations = await generate(options, promptIds, 1, turn)
+    if (isFailure(generations)) {
+      // A later turn that no longer fits ends the rollout; what was generated stays.
+      if (generations.reason !== "prompt_too_long" || turn === 0) return generations
+      story.truncated = true
+      break
+    }
+    const checked = turnOf(promptIds, generations[0])
+    if (isFailure(checked)) return checked
+    const parsed = record(story, tokenizer, checked, generations[0]!)
+    // A turn cut by length may hold half a call: nothing is run, nothing is asked again.
+    if (story.finishReason === "length") break
+    const reply = await answer(options, environment, story, parsed, turn + 1 >= limits.maxTurns, ctx)
+    if (isFailure(reply)) return reply
+    story.completion.push(...reply.messages)
+    if (reply.done) break
+    const calls = parsed.message.tool_calls ?? []
+    const delta = encode(() => continuationIds(tokenizer, checked.tokenIds, calls, reply.messages, schemas))
+    if (isFailure(delta)) return delta
+    promptIds = concat(promptIds, checked.tokenIds, delta)
+  }
+  const result = finish(story, { ...options, forkThresholdTokens: limits.forkThresholdTokens })
+  if (isFailure(result) || environment?.score === undefined) return result
+  return { kind: "finished", episode: { ...result.episode, environmentScore: await environmentScore(options, environment) } }
+}
+
+/** Tool results or the environment's words; `done` when nobody speaks any more. */
+async function answer(
+  options: EpisodeOptions,
+  environment: Environment | undefined,
+  story: Story,
+  parsed: ReturnType<EpisodeTokenizer["parseAssistant"]>,
+  lastTurn: boolean,
+  ctx: EpisodeContext,
+): Promise<{ readonly messages: readonly Message[]; readonly done: boolean } | RolloutFailure> {
+  const toolCalls = parsed.message.tool_calls ?? []
+  const wantsTools = environment?.tools !== undefined && toolCalls.length + (parsed.callErrors?.length ?? 0) > 0
+  if (wantsTools) {
+    if (lastTurn) {
+      story.truncated = true
+      return { messages: [], done: true }
+    }
+    const run = await runTools(parsed, environment?.tools, ctx, { clock: options.clock, toolTimeoutMs: options.limits.toolTimeoutMs })
+    story.toolCalls += run.calls
+    story.toolFailures += run.failures
+    return { messages: run.messages, done: false }
+  }
+  if (environment?.respond === undefined) return { messages: [], done: true }
+  const turn: AssistantTurn = { message: parsed.message, text: parsed.text, toolCalls, turn: story.turns.length - 1 }
+  const reply = await bounded(options, "environment respond", () => environment.respond!(turn))
+  if (isFailure(reply)) return reply
+  const messages = reply.messages ?? []
+  const done = reply.done === true || messages.length === 0
+  if (!done && lastTurn) story.truncated = true
+  return { messages, done: done || lastTurn }
+}
+
+/** The row's prompt and what `reset` observed. With an environment a text prompt is the user's message. */
+async function openingPrompt(
+  options: EpisodeOptions,
+  environment: Environment | undefined,
+  ctx: EpisodeContext,
+): Promise<string | readonly Message[] | RolloutFailure> {
+  const { prompt } = options.row
+  if (environment === undefined) return prompt
+  const messages: readonly Message[] = typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt
+  const observation = await bounded(options, "environment reset", () => environment.reset(options.row, ctx))
+  if (typeof observation === "object" && isFailure(observation)) return observation
+  if (observation === undefined) return messages
+  if (typeof observation !== "string") return [...messages, ...observation]
+  const last = messages.at(-1)
+  if (last === undefined) return [{ role: "user", content: observation }]
+  return [...messages.slice(0, -1), { ...last, content: last.content + observation }]
+}
+
+/** One request with its window check, deadline and typed failure. */
+async function generate(
+  options: EpisodeServices & { readonly sampling: Sampling; readonly signal: AbortSignal },
+  promptIds: Int32Array,
+  n: number,
+  turn: number,
+): Promise<readonly Generation[] | RolloutFailure> {
+  const { server, clock, limits, sampling, signal } = options
+  const room = limits.maxModelLength - promptIds.length
+  if (promptIds.length === 0) return failed("prompt_too_long", "the prompt has no tokens", false)
+  if (room < 1)
+    return failed("prompt_too_long", `${promptIds.length} prompt tokens leave no room in a window of ${limits.maxModelLength}`, false)
+  try {
+    return await withDeadline({ clock, timeoutMs: limits.generateTimeoutMs, signal, what: "generation" }, (inner) =>
+      server.generate({
+        promptIds,
+        n,
+        sampling: {
+          ...sampling,
+          maxTokens: Math.min(sampling.maxTokens, room),
+          ...(sampling.seed === undefined ? {} : { seed: sampling.seed + turn }),
+        },
+        signal: inner,
+      }),
+    )
+  } catch (error) {
+    return failureOfError(error, signal)
+  }
+}
+
+function record(story: Story, tokenizer: EpisodeTokenizer, turn: TurnRecord, generation: Generation) {
+  const parsed = tokenizer.parseAssistant(turn.tokenIds, turn.promptIds)
+  story.turns.push(turn)
+  story.completion.push(parsed.message)
+  story.text = parsed.text
+  story.finishReason = generation.finishReason === "length" ? "length" : "stop"
+  if (story.finishReason === "length") story.truncated = true
+  return parsed
+}
+
+function finish(
+  story: Story,
+  options: { readonly rolloutId: string; readonly member: number; readonly forkThresholdTokens: number },
+): EpisodeResult {
+  const { rows } = reconcile(story.turns, options)
+  if (rows.length === 0) return failed("empty_completion", "the server generated no token", false)
+  const { turns, ...rest } = story
+  return {
+    kind: "finished",
+    episode: {
+      ...rest,
+      rolloutId: options.rolloutId,
+      member: options.member,
+      rows,
+      turns: turns.length,
+      completionIds: concat(...turns.map((turn) => turn.tokenIds)),
+    },
+  }
+}
+
+async function environmentScore(options: EpisodeOptions, environment: Environment): Promise<RewardResult> {
+  const score = await bounded(options, "environment score", () => environment.score!())
+  return asRewardResult(typeof score === "object" && isFailure(score) ? { kind: "failed", error: score.error, retryable: false } : score)
+}
+
+/** A call into the environment: bounded, and its exception a failure of the rollout. */
+async function bounded<T>(options: EpisodeOptions, what: string, call: () => T | Promise<T>): Promise<T | RolloutFailure> {
+  const { clock, limits, signal } = options
+  try {
+    return await withDeadline({ clock, timeoutMs: limits.environmentTimeoutMs, signal, what }, call)
+  } catch (error) {
+    if (signal.aborted) throw signal.reason
+    return failed("environment_failed", `${what}: ${messageOf(error)}`, true)
+  }
+}
+
+function openEnvironment(options: EpisodeOptions): { readonly instance: Environment | undefined } | RolloutFailure {
+  try {
+    return { instance: options.environment?.() }
+  } catch (error) {
+    return failed("environment_failed", `environment could not be made: ${messageOf(error)}`, true)
+  }
+}
+
+async function closeEnvironment(environment: Environment | undefined, options: EpisodeOptions): Promise<void> {
+  if (environment?.close === undefined) return
+  const { clock, limits, log, rolloutId } = options
+  try {
+    // Closed also when the rollout was aborted, so the outer signal does not count here.
+    const signal = new AbortController().signal
+    await withDeadline({ clock, timeoutMs: limits.environmentTimeoutMs, signal, what: "environment close" }, () => environment.close!())
+  } catch (error) {
+    log(`rollout ${rolloutId}: environment close failed: ${messageOf(error)}`)
+  }
+}
+
+/** A template that refuses its messages fails the rollout, not the run. */
+function encode(render: () => Int32Array | RolloutFailure): Int32Array | RolloutFailure {
+  try {
+    return render()
+  } catch (error) {
+    return failed("template_broken", messageOf(error), false)
+  }
+}
+
+function concat(...parts: readonly Int32Array[]): Int32Array {
+  const joined = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0))
+  let at = 0
+  for (const part of parts) {
+    joined.set(part, at)
+    at += part.length
+  }
+  return joined
+}

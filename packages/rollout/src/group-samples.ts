@@ -1,0 +1,98 @@
+// A scored group as training rows: advantages from the injected rule, one number per rollout on every row of it.
+import type { Sample } from "@cohort/batching"
+import type { PromptRow } from "@cohort/env"
+import type { Episode } from "./episode.ts"
+import { failed, type RolloutFailure } from "./generation.ts"
+import type { SampleGroup } from "./protocol.ts"
+import type { MemberScore } from "./scoring.ts"
+
+/** Rewards of a group's members to one advantage each; null when the group gives none. */
+export type AdvantageRule = (rewards: number[]) => number[] | null
+
+/** A rollout and its score. */
+export interface ScoredEpisode {
+  readonly episode: Episode
+  readonly score: Extract<MemberScore, { readonly kind: "scored" }>
+}
+
+/** True when all rewards are equal but for rounding: such a group has no learning signal. */
+export function hasZeroSpread(rewards: readonly number[]): boolean {
+  const low = Math.min(...rewards)
+  const high = Math.max(...rewards)
+  return high - low <= 1e-9 * Math.max(1, Math.abs(low), Math.abs(high))
+}
+
+/**
+ * Builds the group that goes to the queue (`queuedAtMs` is set there), or says why there is none.
+ *
+ * `rewardSpread` is the population standard deviation of the totals. A group without spread gets advantage 0 for all: dividing by
+ * its rounding residue would give any number; with `filterZeroSpread` it is dropped instead.
+ */
+export function buildSampleGroup(
+  identity: { readonly id: string; readonly occurrence: number; readonly row: PromptRow; readonly startedAtMs: number },
+  members: readonly ScoredEpisode[],
+  options: { readonly advantages: AdvantageRule; readonly filterZeroSpread: boolean },
+): SampleGroup | RolloutFailure {
+  const rewards = members.map(({ score }) => score.total)
+  const zeroSpread = hasZeroSpread(rewards)
+  if (zeroSpread && options.filterZeroSpread)
+    return failed("zero_spread", `all ${rewards.length} completions scored ${rewards[0]}`, false)
+  const advantages = zeroSpread ? rewards.map(() => 0) : options.advantages(rewards)
+  if (advantages === null) return failed("advantages_undefined", `no advantages for rewards ${rewards.join(", ")}`, false)
+  if (advantages.length !== rewards.length || !advantages.every(Number.isFinite))
+    return failed("advantages_undefined", `advantages ${advantages.join(", ")} for rewards ${rewards.join(", ")}`, false)
+  const samples = members.flatMap(({ episode }, index) => samplesOf(episode, identity.id, advantages[index]!))
+  return {
+    ...identity,
+    samples,
+    rewardMean: mean(rewards),
+    rewardSpread: Math.sqrt(mean(rewards.map((reward) => (reward - mean(rewards)) ** 2))),
+    rewardParts: meanParts(members),
+    oldestVersion: Math.min(...samples.map(oldestVersionOf)),
+    trainedTokens: samples.reduce((sum, sample) => sum + trainedTokensOf(sample), 0),
+    completionTokens: members.reduce((sum, { episode }) => sum + episode.completionIds.length, 0),
+    truncatedShare: mean(members.map(({ episode }) => (episode.truncated ? 1 : 0))),
+    queuedAtMs: identity.startedAtMs,
+  }
+}
+
+/** Oldest policy version among the trained tokens of a sample; -1 when none carries one. */
+export function oldestVersionOf(sample: Pick<Sample, "lossMask" | "versions">): number {
+  let oldest = -1
+  for (let i = 0; i < sample.lossMask.length; i++) {
+    const version = sample.versions[i]!
+    if (sample.lossMask[i] !== 0 && (oldest === -1 || version < oldest)) oldest = version
+  }
+  return oldest
+}
+
+/** Tokens of a sample that are trained. */
+export function trainedTokensOf(sample: Sample): number {
+  let tokens = 0
+  for (const trained of sample.lossMask) tokens += trained
+  return tokens
+}
+
+function samplesOf(episode: Episode, groupId: string, advantage: number): readonly Sample[] {
+  return episode.rows.map((row, index) => ({
+    ...row,
+    id: `${episode.rolloutId}/${index}`,
+    groupId,
+    rolloutId: episode.rolloutId,
+    advantage,
+    weight: 1,
+    truncated: episode.truncated,
+  }))
+}
+
+/** Mean per part over the members that have it. */
+function meanParts(members: readonly ScoredEpisode[]): Readonly<Record<string, number>> {
+  const names = new Set(members.flatMap(({ score }) => Object.keys(score.parts)))
+  return Object.fromEntries(
+    [...names].map((name) => [name, mean(members.flatMap(({ score }) => (Object.hasOwn(score.parts, name) ? [score.parts[name]!] : [])))]),
+  )
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
+}

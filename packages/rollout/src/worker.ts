@@ -1,0 +1,425 @@
+// The rollout worker: admits groups as the staleness policy allows, runs them side by side, hands them to the trainer oldest first.
+// Every admitted occurrence leaves exactly once: taken, dropped with a reason, or given back.
+import { CohortError, type CohortErrorCode, messageOf } from "@cohort/errors"
+import { withDeadline } from "./deadline.ts"
+import type { DropReason } from "./generation.ts"
+import { runGroup } from "./group-run.ts"
+import { activeMembers, admitGroup, type GroupAction, type GroupState, reduceGroup } from "./group-state.ts"
+import type { PipelineState, RolloutEvent, RolloutWorker, SampleGroup, WorkerStatus } from "./protocol.ts"
+import { SampleQueue } from "./queue.ts"
+import { deadlineOf, mustWait } from "./staleness.ts"
+import { checkWorkerOptions, type PromptOccurrence, type RolloutWorkerOptions } from "./worker-options.ts"
+
+/** An admitted occurrence that has not left the worker. */
+interface OpenGroup {
+  state: GroupState
+  /** Last step at which it is within the staleness bound. */
+  readonly deadline: number
+}
+
+/** Drops by a rule of the run, as opposed to failures. */
+const filteredReasons: ReadonlySet<DropReason> = new Set(["zero_spread", "advantages_undefined", "prompt_too_long", "empty_completion", "stale", "version_invalid"])
+
+/**
+ * Makes a rollout worker over one inference server (or a pool behind one face).
+ *
+ * Call `setPolicyVersion(v)` after each optimizer step, and after the weights of v reached the servers where v is a sync. Groups that
+ * `samples` yields have passed the staleness policy: their weights are set, those too old were dropped and counted. Rollouts that are
+ * in flight over a sync go on; their tokens carry the version that made them.
+ *
+ * @throws CohortError `config_invalid` for settings under which nothing could be trained.
+ * @example
+ * const worker = createRolloutWorker(options)
+ * await worker.start()
+ * for await (const group of worker.samples) { ... }
+ */
+export function createRolloutWorker(options: RolloutWorkerOptions): RolloutWorker {
+  checkWorkerOptions(options)
+  return new GroupWorker(options)
+}
+
+class GroupWorker implements RolloutWorker {
+  readonly samples: AsyncIterable<SampleGroup>
+  readonly #options: RolloutWorkerOptions
+  readonly #queue: SampleQueue<SampleGroup>
+  readonly #life = new AbortController()
+  readonly #open = new Map<number, OpenGroup>()
+  readonly #tasks = new Set<Promise<void>>()
+  #state: WorkerStatus["state"] = "idle"
+  #version: number
+  #taken = 0
+  #heartbeatAtMs: number
+  #failure: CohortError | undefined
+  #held: PromptOccurrence | undefined
+  #exhausted = false
+  #admitting = false
+  #failuresInRow = 0
+  #filteredInRow = 0
+  #wake = Promise.withResolvers<void>()
+  #stopped: Promise<void> | undefined
+
+  constructor(options: RolloutWorkerOptions) {
+    this.#options = options
+    this.#queue = new SampleQueue(options.queueCapacity)
+    this.#version = options.startVersion
+    this.#heartbeatAtMs = options.clock.now()
+    this.samples = { [Symbol.asyncIterator]: () => this.#iterate() }
+  }
+
+  get status(): WorkerStatus {
+    return {
+      state: this.#state,
+      heartbeatAtMs: this.#heartbeatAtMs,
+      groupsInFlight: this.#inFlight().length,
+      rolloutsInFlight: this.#rolloutsInFlight(),
+      queueDepth: this.#queue.size,
+      lastError: this.#failure?.message,
+    }
+  }
+
+  async start(): Promise<void> {
+    if (this.#state !== "idle") throw new CohortError("worker_failed", `the rollout worker is ${this.#state} and cannot be started`, { hint: "Make a new worker." })
+    this.#enter("running")
+    void this.#beat()
+    void this.#admit()
+  }
+
+  /** Starts no new group; what is in flight goes on. */
+  async pause(): Promise<void> {
+    if (this.#state === "running") this.#enter("paused")
+  }
+
+  async resume(): Promise<void> {
+    if (this.#state !== "paused") return
+    this.#enter("running")
+    void this.#admit()
+  }
+
+  /** @throws CohortError `internal` when the version goes back or is no version. */
+  setPolicyVersion(version: number): void {
+    if (!Number.isInteger(version) || version < this.#version)
+      throw new CohortError("internal", `policy version ${version} follows ${this.#version}; versions are integers that never go back`)
+    if (version > this.#version) this.#taken = 0
+    this.#version = version
+    this.#notify()
+    void this.#admit()
+  }
+
+  /** Aborts what is in flight, waits for it up to `stopTimeoutMs`, and gives back every occurrence that was not taken. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    const failedBefore = this.#state === "failed"
+    if (!failedBefore) {
+      this.#enter("stopped")
+      this.#life.abort(new CohortError("aborted", "the rollout worker was stopped"))
+      this.#queue.close()
+      this.#notify()
+    }
+    const { clock, stopTimeoutMs, log } = this.#options
+    try {
+      const never = new AbortController().signal
+      await withDeadline({ clock, timeoutMs: stopTimeoutMs, signal: never, what: "stopping the rollouts" }, () => Promise.allSettled(this.#tasks))
+    } catch (error) {
+      log(`${messageOf(error)}; ${this.#tasks.size} groups did not end in time`)
+    }
+    if (!failedBefore) this.#giveBackAll()
+  }
+
+  #iterate(): AsyncIterator<SampleGroup> {
+    return {
+      next: async () => {
+        const value = await this.#take()
+        return value === undefined ? { done: true, value: undefined } : { done: false, value }
+      },
+    }
+  }
+
+  async #take(): Promise<SampleGroup | undefined> {
+    for (;;) {
+      if (this.#failure !== undefined) throw this.#failure
+      if (this.#state === "stopped") return undefined
+      const candidate = this.#queue.peek()
+      if (candidate !== undefined && !this.#holds(candidate)) {
+        const group = this.#decideOrFail(candidate)
+        if (group !== undefined) return group
+        continue
+      }
+      if (candidate === undefined && this.#exhausted && this.#open.size === 0) return undefined
+      await Promise.race([this.#queue.changed(), this.#wake.promise])
+    }
+  }
+
+  #holds(candidate: SampleGroup): boolean {
+    if (this.#options.policy.waitsForOldest !== true) return false
+    const deadlines = this.#inFlight().map(({ deadline }) => deadline)
+    return mustWait(candidate.oldestVersion + this.#options.maxStaleness, deadlines, this.#snapshot())
+  }
+
+  #decideOrFail(candidate: SampleGroup): SampleGroup | undefined {
+    try {
+      return this.#decide(candidate)
+    } catch (error) {
+      this.#fail(error)
+      throw this.#failure ?? error
+    }
+  }
+
+  /** Takes the oldest group and lets the policy speak; undefined when it was dropped. */
+  #decide(candidate: SampleGroup): SampleGroup | undefined {
+    const decision = this.#options.policy.decide(candidate, this.#snapshot())
+    this.#queue.tryTake()
+    if (decision.action === "drop") {
+      const invalid = candidate.oldestVersion < 0 || candidate.oldestVersion > this.#version
+      this.#drop(candidate.occurrence, invalid ? "version_invalid" : "stale", decision.because)
+      return undefined
+    }
+    this.#leave(candidate.occurrence, { type: "take" })
+    this.#taken++
+    this.#filteredInRow = 0
+    void this.#admit()
+    if (decision.weight === 1) return candidate
+    return { ...candidate, samples: candidate.samples.map((sample) => ({ ...sample, weight: sample.weight * decision.weight })) }
+  }
+
+  /** Starts groups while servers, data and policy allow; one caller at a time, the others rely on the loop to look again. */
+  async #admit(): Promise<void> {
+    if (this.#admitting) return
+    this.#admitting = true
+    try {
+      for (let because = this.#mayAdmit(); because !== null; because = this.#mayAdmit()) {
+        const prompt = this.#held ?? (await this.#nextPrompt())
+        this.#held = undefined
+        if (prompt === undefined) {
+          this.#exhausted = true
+          if (this.#open.size === 0) this.#notify()
+        } else if (this.#state === "running") {
+          this.#launch(prompt, because)
+        } else {
+          this.#held = prompt
+        }
+      }
+    } catch (error) {
+      if (!this.#life.signal.aborted) this.#fail(error)
+    } finally {
+      this.#admitting = false
+      if (this.#life.signal.aborted) this.#returnHeld()
+    }
+  }
+
+  /** The policy's sentence when one more group may start, else null. */
+  #mayAdmit(): string | null {
+    const { policy, maxGroupsInFlight, maxConcurrentRollouts, groupSize } = this.#options
+    if (this.#state !== "running" || (this.#exhausted && this.#held === undefined)) return null
+    // Groups that wait for room in the queue hold their place: a slow trainer stops admission.
+    const overflow = Math.max(0, this.#queue.size - this.#queue.capacity)
+    if (this.#inFlight().length + overflow >= maxGroupsInFlight || this.#rolloutsInFlight() + groupSize > maxConcurrentRollouts) return null
+    const { groups, because } = policy.capacity(this.#snapshot())
+    return groups >= 1 ? because : null
+  }
+
+  async #nextPrompt(): Promise<PromptOccurrence | undefined> {
+    const { nextPrompt, promptTimeoutMs, clock } = this.#options
+    const { signal } = this.#life
+    const asked = Promise.try(() => nextPrompt(signal))
+    try {
+      return await withDeadline({ clock, timeoutMs: promptTimeoutMs, signal, what: "reading the next prompt" }, () => asked)
+    } catch (error) {
+      // A prompt that comes after we stopped listening was handed out all the same.
+      asked.then(
+        (late) => {
+          this.#held = late
+          this.#returnHeld()
+        },
+        // What the source throws after its deadline changes nothing any more.
+        () => undefined,
+      )
+      throw error
+    }
+  }
+
+  #launch(prompt: PromptOccurrence, because: string): void {
+    const { occurrence, row } = prompt
+    const id = `g${occurrence}`
+    if (this.#open.has(occurrence)) throw new CohortError("internal", `prompt occurrence ${occurrence} was handed out twice`)
+    const open: OpenGroup = { state: admitGroup(id, occurrence, this.#options.groupSize), deadline: deadlineOf(this.#snapshot()) }
+    this.#open.set(occurrence, open)
+    this.#emit({ kind: "group.admitted", groupId: id, occurrence, version: this.#version, reason: because, data: { row: row.id } })
+    const task = this.#runGroup(id, prompt, open).catch((error: unknown) => this.#fail(error))
+    this.#tasks.add(task)
+    void task.finally(() => {
+      this.#tasks.delete(task)
+      this.#notify()
+      void this.#admit()
+    })
+  }
+
+  async #runGroup(id: string, prompt: PromptOccurrence, open: OpenGroup): Promise<void> {
+    const { signal } = this.#life
+    const onState = (state: GroupState): void => {
+      open.state = state
+      this.#heartbeatAtMs = this.#options.clock.now()
+      // Members that are done make room for another group while the rest is still running.
+      void this.#admit()
+    }
+    const job = { ...prompt, id, signal, policyVersion: () => this.#version, onState }
+    const outcome = await runGroup(job, { ...this.#options, emit: (event) => this.#emitWhileAlive(event) })
+    if (outcome.kind === "interrupted" || signal.aborted) return
+    if (outcome.kind === "dropped") {
+      this.#drop(prompt.occurrence, outcome.reason, outcome.error)
+      return
+    }
+    this.#failuresInRow = 0
+    const group: SampleGroup = { ...outcome.group, queuedAtMs: this.#options.clock.now() }
+    open.state = reduceGroup(open.state, { type: "queue" }, this.#options.rules)
+    this.#emit({ kind: "group.queued", groupId: id, occurrence: prompt.occurrence, version: group.oldestVersion, data: { depth: this.#queue.size + 1 } })
+    await this.#queue.push(group, signal).catch((error: unknown) => {
+      // Stopped while it waited for room: `stop` gives the occurrence back.
+      if (!signal.aborted) throw error
+    })
+  }
+
+  /** Ends an occurrence as dropped, and fails the worker once too many in a row ended so. */
+  #drop(occurrence: number, reason: DropReason, error: string): void {
+    const open = this.#open.get(occurrence)
+    const id = open?.state.id
+    this.#leave(occurrence, { type: "drop", reason, error })
+    this.#emit({ kind: "group.dropped", ...(id === undefined ? {} : { groupId: id }), occurrence, version: this.#version, reason, data: { because: error } })
+    this.#countDrop(reason, error, open)
+    this.#notify()
+    void this.#admit()
+  }
+
+  #countDrop(reason: DropReason, error: string, open: OpenGroup | undefined): void {
+    // Overtaken by the trainer while it waited: the price of a policy that drops, no sign of a fault.
+    if (reason === "stale" && open !== undefined && open.deadline < this.#version) return
+    const filtered = filteredReasons.has(reason)
+    const row = filtered ? ++this.#filteredInRow : ++this.#failuresInRow
+    const limit = filtered ? this.#options.maxConsecutiveFiltered : this.#options.maxConsecutiveFailures
+    if (row < limit) return
+    throw new CohortError(codeOf(reason), `${row} groups in a row were dropped; the last one: ${reason}: ${error}`, {
+      hint: hintOf(reason),
+      details: { reason, groups: row },
+    })
+  }
+
+  #leave(occurrence: number, action: GroupAction): void {
+    const open = this.#open.get(occurrence)
+    if (open === undefined) throw new CohortError("internal", `prompt occurrence ${occurrence} leaves the worker twice`)
+    if (open.state.phase !== "dropped") reduceGroup(open.state, action, this.#options.rules)
+    this.#open.delete(occurrence)
+  }
+
+  #giveBackAll(): void {
+    this.#queue.drain()
+    for (const [occurrence, open] of [...this.#open].toSorted(([a], [b]) => a - b)) {
+      this.#leave(occurrence, { type: "giveBack" })
+      this.#emit({ kind: "group.givenBack", groupId: open.state.id, occurrence, version: this.#version, reason: this.#state })
+      this.#options.onGiveBack(occurrence)
+    }
+    this.#returnHeld()
+  }
+
+  /** A prompt that was read but never admitted. */
+  #returnHeld(): void {
+    const held = this.#held
+    this.#held = undefined
+    if (held === undefined) return
+    try {
+      this.#options.onGiveBack(held.occurrence)
+    } catch (error) {
+      // Nobody awaits this call; the occurrence was never admitted, so no record of it is open.
+      this.#options.log(`giving back prompt occurrence ${held.occurrence}: ${messageOf(error)}`)
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failure !== undefined || this.#state === "stopped") return
+    this.#failure = new CohortError("worker_failed", `the rollout worker failed: ${messageOf(error)}`, {
+      cause: error,
+      ...(error instanceof CohortError && error.hint !== undefined ? { hint: error.hint } : {}),
+    })
+    this.#life.abort(this.#failure)
+    this.#queue.fail(this.#failure)
+    try {
+      this.#enter("failed")
+      this.#giveBackAll()
+    } catch (second) {
+      // The first error is what the caller must hear; the ledger that refuses events is often its cause.
+      this.#state = "failed"
+      this.#options.log(`after the failure: ${messageOf(second)}`)
+    }
+    this.#notify()
+  }
+
+  async #beat(): Promise<void> {
+    const { clock, heartbeatMs } = this.#options
+    const { signal } = this.#life
+    while (!signal.aborted) {
+      this.#heartbeatAtMs = clock.now()
+      // The sleep is cut when the worker ends, and the loop with it.
+      await clock.sleep(heartbeatMs, signal).catch(() => undefined)
+    }
+  }
+
+  #enter(state: WorkerStatus["state"]): void {
+    this.#state = state
+    this.#emit({ kind: "worker.state", version: this.#version, reason: this.#failure?.message ?? state, data: { state } })
+  }
+
+  #inFlight(): readonly OpenGroup[] {
+    return [...this.#open.values()].filter(({ state }) => state.phase !== "queued")
+  }
+
+  #rolloutsInFlight(): number {
+    return this.#inFlight().reduce((sum, { state }) => sum + activeMembers(state), 0)
+  }
+
+  #snapshot(): PipelineState {
+    const { maxStaleness, groupsPerStep, stepsPerSync } = this.#options
+    const groupsQueued = this.#queue.size
+    return {
+      version: this.#version,
+      maxStaleness,
+      groupsPerStep,
+      stepsPerSync,
+      groupsInFlight: this.#open.size - groupsQueued,
+      groupsQueued,
+      groupsTaken: this.#taken,
+    }
+  }
+
+  #emit(event: Omit<RolloutEvent, "atMs">): void {
+    this.#options.emit({ ...event, atMs: this.#options.clock.now() })
+  }
+
+  /** A group that runs on after the end has nothing more to tell: its occurrence is given back. */
+  #emitWhileAlive(event: RolloutEvent): void {
+    if (!this.#life.signal.aborted) this.#options.emit(event)
+  }
+
+  #notify(): void {
+    const { resolve } = this.#wake
+    this.#wake = Promise.withResolvers<void>()
+    resolve()
+  }
+}
+
+function codeOf(reason: DropReason): CohortErrorCode {
+  if (reason === "inference_rejected" || reason === "inference_failed") return reason
+  if (reason === "environment_failed" || reason === "reward_failed") return reason
+  if (reason === "generation_timeout" || reason === "episode_timeout") return "timeout"
+  if (reason === "prompt_too_long" || reason === "no_reward") return "config_invalid"
+  return reason === "template_broken" ? "tokenizer_invalid" : "worker_failed"
+}
+
+function hintOf(reason: DropReason): string {
+  if (reason === "zero_spread") return "All completions of each prompt score the same: the task is too easy or too hard for the policy. Measure its pass rate first."
+  if (reason === "prompt_too_long") return "Raise the server's window, or filter the dataset by length."
+  if (reason === "stale" || reason === "version_invalid") return "The servers' weights do not follow the trainer: look at the weight syncs."
+  if (reason === "no_reward") return "Give the run a reward that applies to these rows."
+  return "Look at the first of these failures in the ledger."
+}
