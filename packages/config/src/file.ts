@@ -1,5 +1,6 @@
 // Config files by extension. The parsers are Bun's own, so this is the one file that needs Bun.
 import { CohortError, isCohortError, messageOf, toCohortError } from "@cohort/errors"
+import { duplicateJsonKeys, duplicateYamlKeys } from "./duplicate-key.ts"
 import { isPlainObject, type PlainObject } from "./json.ts"
 
 /** How a file is reached; given by the caller so that tests and servers choose. */
@@ -36,7 +37,13 @@ async function readModule(path: string, access: FileAccess): Promise<unknown> {
   }
 }
 
-async function readParsed(path: string, parse: (text: string) => unknown, access: FileAccess): Promise<unknown> {
+/** Keys that a file gives twice; of these parsers only TOML's refuses them. */
+function duplicatesIn(extension: string, text: string): readonly string[] {
+  if (extension === "toml") return []
+  return extension.startsWith("json") ? duplicateJsonKeys(text) : duplicateYamlKeys(text)
+}
+
+async function readParsed(path: string, extension: string, parse: (text: string) => unknown, access: FileAccess): Promise<unknown> {
   let text: string
   try {
     text = await access.readText(path)
@@ -45,11 +52,16 @@ async function readParsed(path: string, parse: (text: string) => unknown, access
     if (code !== "ENOENT") throw toCohortError(error, "file_invalid", path)
     throw new CohortError("config_not_found", `no config file at ${path}`, { cause: error, hint: "Check the path, or write one with `cohort init`.", details: { path } })
   }
+  text = text.replace(/^\uFEFF/, "")
+  let value: unknown
   try {
-    return parse(text.replace(/^\uFEFF/, ""))
+    value = parse(text)
   } catch (error) {
     throw new CohortError("config_invalid", `${path}${placeOf(error)}: ${messageOf(error)}`, { cause: error, details: { path } })
   }
+  const twice = duplicatesIn(extension, text)
+  if (twice.length === 0) return value
+  throw new CohortError("config_invalid", `${path}: given twice: ${twice.join(", ")}`, { hint: "Remove one of them; only the last would count.", details: { path, keys: twice } })
 }
 
 /**
@@ -62,7 +74,7 @@ export async function readConfigFile(path: string, access: FileAccess): Promise<
   const parse = parsers[extension]
   if (parse === undefined && extension !== "ts")
     throw new CohortError("config_invalid", `${path}: config files end in ${EXTENSIONS}`, { details: { path } })
-  const value = parse === undefined ? await readModule(path, access) : await readParsed(path, parse, access)
+  const value = parse === undefined ? await readModule(path, access) : await readParsed(path, extension, parse, access)
   if (isPlainObject(value)) return value
   if (value === null && parse !== undefined) return {}
   const hint = parse === undefined ? "Export it as default: export default defineConfig({ ... })" : "The top level is a table of settings."

@@ -164,6 +164,22 @@ describe("files", () => {
     expect((await failure(loadConfig({ ...disk, file: join(dir, "throws.ts") }))).message).toContain("boom")
   })
 
+  // C152: one setting, two values
+  test("a key given twice is refused, whatever the format", async () => {
+    const files = {
+      "a.toml": "[train]\nsteps = 1\nsteps = 2",
+      "a.yaml": "train:\n  steps: 1\n  steps: 2",
+      "a.json": '{"train": {"steps": 1, "steps": 2}}',
+      "a.jsonc": '{"train": {"steps": 1, /* "x": */ "steps": 2}}',
+      "a.json5": "{train: {steps: 1, 'steps': 2}}",
+    }
+    for (const [file, text] of Object.entries(files)) {
+      const error = await failure(loadConfig(sourcesOf({ file, text })))
+      expect(error.code).toBe("config_invalid")
+      expect(error.message).toContain("steps")
+    }
+  })
+
   test("an unreadable file is not called missing", async () => {
     const error = await failure(loadConfig({ ...disk, file: "a.toml", readText: () => Promise.reject(Object.assign(new Error("denied"), { code: "EACCES" })) }))
     expect(error.code).toBe("file_invalid")

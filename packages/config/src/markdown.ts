@@ -59,7 +59,7 @@ export function configMarkdown(): string {
     "- Flags and variables: `true` or `false`; a boolean flag alone is true, `--no-data.shuffle` is false. Lists are JSON or `a,b`; a list flag may",
     "  be repeated. Names inside free-form tables follow the path: `--data.options.digits 2`. An empty variable counts as unset.",
     "- Whole numbers are written in digits; `1e-5` is fine where fractions are. In a file a number in quotes is an error.",
-    "- Unknown keys are refused, with the key that was probably meant. All problems are reported at once.",
+    "- Unknown keys are refused, with the key that was probably meant, and so are keys given twice. All problems are reported at once.",
     `- On resume these must be as they were: ${RESUME_FIXED.map(code).join(", ")}.`,
     "",
     "## Top level",
