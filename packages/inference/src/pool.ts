@@ -137,9 +137,17 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
     throw new CohortError(code, `${doing} failed on every server: ${outcomes.map((outcome) => `${outcome.name}: ${outcome.error}`).join("; ")}`)
   }
 
-  const take = async (request: GenerateRequest, tried: ReadonlySet<MemberState>): Promise<MemberState | undefined> => {
-    const known = affinity.find(request.promptIds)
-    const choose = () => chooseMember(states, tried, known === undefined ? undefined : states[known], slack)
+  /** Chooses and counts the request at once, so that requests of the same moment see each other's load. */
+  const take = async (request: GenerateRequest, tried: Set<MemberState>): Promise<MemberState | undefined> => {
+    const choose = () => {
+      const known = affinity.find(request.promptIds)
+      const member = chooseMember(states, tried, known === undefined ? undefined : states[known], slack)
+      if (member === undefined) return undefined
+      tried.add(member)
+      member.load += request.n
+      affinity.remember(request.promptIds, states.indexOf(member))
+      return member
+    }
     const now = options.now()
     const due = states.some((member) => member.aside !== undefined && now >= member.probeAtMs)
     const chosen = choose()
@@ -174,9 +182,6 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
           tried.clear()
           continue
         }
-        tried.add(member)
-        affinity.remember(request.promptIds, states.indexOf(member))
-        member.load += request.n
         try {
           return await member.server.generate(request)
         } catch (error) {
