@@ -1,9 +1,9 @@
 // compile(fn): traces tfjs code once per input signature and runs the trace as one native call.
 import { type Tensor, tidy } from "@tensorflow/tfjs-core"
-import { CohortError } from "@cohort/errors"
+import { CohortError, isCohortError, messageOf } from "@cohort/errors"
 import { type Attribute, AttributeKind, type TensorMeta } from "./binding.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
-import { Trace, type TracedFunction } from "./trace.ts"
+import { describe, releaseFunction, Trace, type TracedFunction } from "./trace.ts"
 
 /**
  * How a traced function runs: `xla` compiles it whole; `graph` runs its ops one by one, with runs of element-wise ops clustered and
@@ -37,26 +37,55 @@ export function wrap(backend: TensorflowBackend, meta: TensorMeta): Tensor {
   return backend.createOutputTensor(meta)
 }
 
-/** Traces `fn` for the given argument types. Nothing it does may depend on values. */
-export function trace(backend: TensorflowBackend, name: string, fn: (...inputs: Tensor[]) => Tensor[], signature: readonly { dtype: number; shape: readonly number[] }[]): TracedFunction {
+/** dtype and shape of an argument. */
+export type Signature = readonly { readonly dtype: number; readonly shape: readonly number[] }[]
+
+/** What `fn` recorded into an open trace. */
+export interface Recording {
+  readonly trace: Trace
+  readonly inputs: readonly number[]
+  readonly outputs: readonly TensorMeta[]
+}
+
+/** Runs `fn` on nodes of a new trace, which the caller ends or closes. Nothing that `fn` does may depend on values. */
+export function record(backend: TensorflowBackend, name: string, fn: (...inputs: Tensor[]) => Tensor[], signature: Signature): Recording {
   const open = new Trace(backend.binding)
-  let ended = false
-  const scope: Tensor[] = []
   try {
-    let result: TracedFunction | undefined
+    const inputs = signature.map(({ dtype, shape }) => open.argument(dtype, shape))
+    const outputs: TensorMeta[] = []
     tidy(() => {
-      const metas = signature.map(({ dtype, shape }) => open.argument(dtype, shape))
-      const outputs = fn(...metas.map((meta) => wrap(backend, meta)))
-      ended = true
-      result = open.end(metas.map((meta) => meta.id), outputs.map((tensor) => backend.idOf(tensor)))
-      return scope
+      for (const tensor of fn(...inputs.map((meta) => wrap(backend, meta)))) {
+        // A tensor from outside becomes a node here, before the scope ends and it may be disposed.
+        const id = open.node(backend.idOf(tensor))
+        outputs.push({ id, shape: [...tensor.shape], dtype: describe(backend.binding, id).dtype })
+      }
     })
-    return result!
+    return { trace: open, inputs: inputs.map((meta) => meta.id), outputs }
   } catch (cause) {
-    if (!ended) open.abandon()
-    if (cause instanceof CohortError) throw new CohortError(cause.code, `${name}: ${cause.message}`, { cause, ...(cause.hint === undefined ? {} : { hint: cause.hint }) })
-    throw new CohortError("tensor_failed", `${name}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+    open.close()
+    throw named(name, cause)
   }
+}
+
+/** Traces `fn` for the given argument types. */
+export function trace(backend: TensorflowBackend, name: string, fn: (...inputs: Tensor[]) => Tensor[], signature: Signature): TracedFunction {
+  const recording = record(backend, name, fn, signature)
+  try {
+    return recording.trace.end(recording.inputs, recording.outputs.map((meta) => meta.id))
+  } catch (cause) {
+    throw named(name, cause)
+  }
+}
+
+function named(name: string, cause: unknown): CohortError {
+  const message = `${name}: ${messageOf(cause)}`
+  if (!isCohortError(cause)) return new CohortError("tensor_failed", message, { cause })
+  return new CohortError(cause.code, message, { cause, ...(cause.hint === undefined ? {} : { hint: cause.hint }) })
+}
+
+/** Text that two calls share exactly when they can share a trace. */
+export function signatureKey(signature: Signature): string {
+  return signature.map(({ dtype, shape }) => `${dtype}[${shape.join(",")}]`).join(" ")
 }
 
 export function createCompile(backend: TensorflowBackend, withPrecision: <T>(precision: MatMulPrecision, body: () => T) => T) {
@@ -67,9 +96,11 @@ export function createCompile(backend: TensorflowBackend, withPrecision: <T>(pre
     const call = (...inputs: Tensor[]): Tensor[] => {
       if (options.mode === "eager") return withPrecision(precision, () => tidy(() => fn(...inputs)))
       const { binding } = backend
+      // Called by another function that is being traced: it becomes part of that one.
+      if (binding.recorder !== undefined) return withPrecision(precision, () => fn(...inputs))
       const ids = inputs.map((input) => backend.idOf(input))
       const signature = ids.map((id) => binding.describe(id))
-      const key = signature.map(({ dtype, shape }) => `${dtype}[${shape.join(",")}]`).join(" ")
+      const key = signatureKey(signature)
       let traced = cache.get(key)
       if (traced === undefined) cache.set(key, (traced = withPrecision(precision, () => trace(backend, options.name, fn, signature))))
       const metas = binding.executeOp(traced.name, attributes, [...ids, ...traced.captures], traced.outputs.length)
@@ -78,13 +109,7 @@ export function createCompile(backend: TensorflowBackend, withPrecision: <T>(pre
     return Object.assign(call, {
       signatures: () => [...cache.keys()],
       dispose() {
-        for (const traced of cache.values()) {
-          for (const id of traced.captures) backend.binding.deleteTensor(id)
-          const { c, name, status, check } = backend.binding.library
-          c.TFE_ContextRemoveFunction(backend.binding.context, name(traced.name), status)
-          check("remove function")
-          c.TF_DeleteFunction(traced.function)
-        }
+        for (const traced of cache.values()) releaseFunction(backend.binding, traced)
         cache.clear()
       },
     })

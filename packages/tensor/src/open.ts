@@ -4,6 +4,7 @@ import { env as tfEnv, setBackend } from "@tensorflow/tfjs-core"
 import { CohortError, messageOf } from "@cohort/errors"
 import { availableParallelism } from "node:os"
 import { createBinding } from "./binding.ts"
+import { createCluster } from "./cluster.ts"
 import { createCompile, type MatMulPrecision } from "./compile.ts"
 import { DType } from "./dtype.ts"
 import { openLibrary } from "./library.ts"
@@ -11,6 +12,7 @@ import { createRawOps } from "./raw.ts"
 import { type BackendName, fallbackRuntime, type TensorRuntime } from "./runtime.ts"
 import { selfCheck } from "./selfcheck.ts"
 import { createVariableFactory } from "./variable.ts"
+import { createWhileLoop } from "./while-loop.ts"
 
 export interface OpenOptions {
   /** `auto` takes the fastest that works. */
@@ -89,6 +91,8 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
     info: { backend: "tensorflow", version: library.version, device: binding.device.gpu ? "gpu" : "cpu", threads, because: "" },
     raw,
     compile: (fn, settings) => compile(fn, { mode: "xla", ...settings }),
+    whileLoop: createWhileLoop(backend),
+    cluster: createCluster(backend),
     variable: (name, shape, type, initial) => makeVariable(name, shape, types[type], initial),
     counters: binding.counters,
     close: binding.close,

@@ -35,11 +35,16 @@ function matMul(raw: RawOps, precision: MatMulPrecision, a: Tensor, b: Tensor, t
   const half = precision === "bf16"
   const left = half ? raw.cast(a, DType.bfloat16) : a
   const right = half ? raw.cast(b, DType.bfloat16) : b
-  const flat = a.shape[0] === 1 && b.shape[0] === 1
+  if (a.rank === 2) return widen(raw, raw.matMul(left, right, transposeA, transposeB))
+  const flat = a.rank === 3 && a.shape[0] === 1 && b.shape[0] === 1
   const product = flat
     ? raw.matMul(raw.reshape(left, a.shape.slice(1)), raw.reshape(right, b.shape.slice(1)), transposeA, transposeB)
     : raw.batchMatMul(left, right, transposeA, transposeB)
-  const wide = half ? raw.cast(product, DType.float32) : product
+  const wide = widen(raw, product)
   return flat ? raw.reshape(wide, [1, ...wide.shape]) : wide
 }
 
+
+function widen(raw: RawOps, x: Tensor): Tensor {
+  return raw.cast(x, DType.float32)
+}

@@ -24,6 +24,24 @@ export interface TensorRuntime {
   /** See {@link CompiledFunction}. The fallback backends run `fn` eagerly at each call. */
   compile(fn: (...inputs: Tensor[]) => Tensor[], options: Partial<CompileOptions> & { readonly name: string }): CompiledFunction
   variable(name: string, shape: readonly number[], type: VariableType, initial: HostArray | Tensor): Variable
+  /**
+   * `while (condition(...state)) state = body(...state)` as one op of the function being compiled; shapes and dtypes of the state
+   * stay. Both functions may use tensors of the scope around them. Outside compile() it loops in JavaScript. Not on the fallback
+   * backends. No gradient.
+   *
+   * @example
+   * const [i, total] = runtime.whileLoop!((i) => tf.less(i, 10), (i, total) => [tf.add(i, 1), tf.add(total, i)], [zero, zero])
+   */
+  whileLoop?(condition: (...state: Tensor[]) => Tensor, body: (...state: Tensor[]) => Tensor[], state: readonly Tensor[]): Tensor[]
+  /**
+   * A part of a function compiled in `graph` mode that XLA compiles as one program. It is traced once for each signature within a
+   * compiled function and shared by all calls there (all layers, say), so `fn` must do the same each time: what differs between calls
+   * comes as an argument. Outside compile(), and while tfjs records for a gradient, `fn` just runs. Not on the fallback backends.
+   *
+   * @example
+   * const swiglu = runtime.cluster!((gate, up) => [tf.mul(tf.mul(gate, tf.sigmoid(gate)), up)])
+   */
+  cluster?(fn: (...inputs: Tensor[]) => Tensor[], name?: string): (...inputs: Tensor[]) => Tensor[]
   /** Ops beyond tfjs; undefined on the fallback backends. */
   readonly raw: RawOps | undefined
   /** Live tensors and their bytes: constant over steps, or something leaks. */

@@ -22,6 +22,8 @@ export interface TracedFunction {
   readonly outputs: readonly { readonly shape: readonly number[]; readonly dtype: number }[]
   readonly nodes: number
   readonly argumentTypes: readonly number[]
+  /** Functions that this one calls and nobody else owns: they go when it goes. */
+  readonly owned: readonly TracedFunction[]
 }
 
 /** Ops whose first inputs form one list, with how many inputs stay outside it. */
@@ -36,13 +38,15 @@ export class Trace implements Recorder {
   readonly #graph: Address
   readonly #known = new Map<number, number>()
   readonly #captures: number[] = []
-  readonly #captureNodes: number[] = []
   readonly #ids: number[] = []
   readonly #functions = new Set<string>()
+  readonly #owned: TracedFunction[] = []
   readonly #parent: Recorder | undefined
   /** Latest value of each variable that was read or assigned, by the id of its handle. */
   readonly #variables = new Map<number, { value: TensorMeta; read: number | undefined; dirty: boolean }>()
   #count = 0
+  #ended = false
+  #closed = false
 
   constructor(binding: Binding) {
     this.#binding = binding
@@ -133,7 +137,6 @@ export class Trace implements Recorder {
   #capture(id: number, dtype: number, shape: readonly number[]): TensorMeta {
     const argument = this.argument(dtype, shape)
     this.#captures.push(id)
-    this.#captureNodes.push(argument.id)
     return argument
   }
 
@@ -212,6 +215,21 @@ export class Trace implements Recorder {
     return traced.outputs.map((output, i) => this.#output(op, i, output))
   }
 
+  /** Leaves the trace open but records into the enclosing one again. */
+  suspend(): void {
+    this.#binding.setRecorder(this.#parent)
+  }
+
+  /** Ids of the enclosing scope that this trace takes as further arguments, so far. */
+  get captures(): readonly number[] {
+    return this.#captures
+  }
+
+  /** Makes the life of `traced` end with the function that this trace becomes. */
+  own(traced: TracedFunction): void {
+    this.#owned.push(traced)
+  }
+
   /** `while (condition(state)) state = body(state)`; state keeps its shapes. Both functions take the state and nothing else. */
   whileLoop(condition: TracedFunction, body: TracedFunction, state: readonly number[]): TensorMeta[] {
     this.#addLibrary(condition)
@@ -230,6 +248,8 @@ export class Trace implements Recorder {
 
   /** The value of a variable at this point of the trace. */
   readVariable(handle: number, dtype: number, shape: readonly number[]): TensorMeta {
+    // The enclosing trace may have assigned it: the value comes from there, as a capture.
+    if (this.#parent instanceof Trace) return this.#parent.readVariable(handle, dtype, shape)
     const known = this.#variables.get(handle)
     if (known !== undefined) return known.value
     const op = this.#add("ReadVariableOp", [{ name: "dtype", type: AttributeKind.type, value: dtype }], [handle])
@@ -240,12 +260,14 @@ export class Trace implements Recorder {
 
   /** Makes `value` the variable's value from here on; the store happens once, when the function has run. */
   assignVariable(handle: number, value: TensorMeta): void {
+    if (this.#parent !== undefined)
+      throw new CohortError("tensor_failed", "a variable was assigned inside a cluster or a loop", { hint: "Return the value, and assign it in the compiled function itself." })
     const known = this.#variables.get(handle)
     this.#variables.set(handle, { value: { ...value, id: this.node(value.id) }, read: known?.read, dirty: true })
   }
 
-  /** Closes the trace. The function's outputs are `outputs`, its inputs `inputs` and then its captures. */
-  end(inputs: readonly number[], outputs: readonly number[]): TracedFunction {
+  /** Closes the trace. The function's outputs are `outputs`, its inputs `inputs` and then its captures, in the order given. */
+  end(inputs: readonly number[], outputs: readonly number[], captures: readonly number[] = this.#captures): TracedFunction {
     const { c, name, status, check } = this.#binding.library
     try {
       const results = outputs.map((id) => this.node(id))
@@ -254,32 +276,50 @@ export class Trace implements Recorder {
           // Reads of the old value must come first: the store waits for the read.
           this.#add("AssignVariableOp", [{ name: "dtype", type: AttributeKind.type, value: variable.value.dtype }], [handle, variable.value.id], variable.read)
       const functionName = `cohort_${nextFunction++}`
-      const all = [...inputs, ...this.#captureNodes]
+      if (captures.length < this.#captures.length) throw new CohortError("internal", "captures were added after their order was fixed")
+      const all = [...inputs, ...captures.map((id) => this.node(id))]
       const made = c.TF_GraphToFunction(
         this.#graph, name(functionName), 0, -1, null, all.length, locations(all), results.length, locations(results), null, null, null, status,
       ) as Address
       check("function")
       c.TFE_ContextAddFunction(this.#binding.context, made, status)
       check("add function")
+      this.#ended = true
       return {
         name: functionName,
         function: made,
-        captures: [...this.#captures],
+        captures: [...captures],
+        owned: [...this.#owned],
         outputs: results.map((id) => ({ shape: nodes.get(id)!.shape, dtype: nodes.get(id)!.dtype })),
         nodes: this.#count,
         argumentTypes: all.map((id) => nodes.get(id)!.dtype),
       }
     } finally {
-      this.abandon()
+      this.close()
     }
   }
 
-  /** Closes the trace without a function. */
-  abandon(): void {
+  /** Closes the trace; without {@link Trace.end} before, what it captured and owns is released. Safe to call twice. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
     for (const id of this.#ids) nodes.delete(id)
     this.#binding.library.c.TF_DeleteGraph(this.#graph)
     this.#binding.setRecorder(this.#parent)
+    if (this.#ended) return
+    for (const id of this.#captures) this.#binding.deleteTensor(id)
+    for (const traced of this.#owned) releaseFunction(this.#binding, traced)
   }
+}
+
+/** Removes a function from the runtime and lets go of the tensors that it captured. */
+export function releaseFunction(binding: Binding, traced: TracedFunction): void {
+  const { c, name, status, check } = binding.library
+  for (const id of traced.captures) binding.deleteTensor(id)
+  c.TFE_ContextRemoveFunction(binding.context, name(traced.name), status)
+  check("remove function")
+  c.TF_DeleteFunction(traced.function)
+  for (const owned of traced.owned) releaseFunction(binding, owned)
 }
 
 /** The innermost open trace of a binding. */

@@ -1,0 +1,131 @@
+import { add, grads, less, matMul, mul, scalar, sigmoid, sum, type Tensor, tensor, type Tensor2D, tidy } from "@tensorflow/tfjs-core"
+import { beforeAll, describe, expect, test } from "bun:test"
+import type { TensorRuntime } from "./runtime.ts"
+import { libraryPath, tensorflow } from "./testing/runtime.ts"
+
+const large = 5000
+
+describe.skipIf(libraryPath === undefined)("inside a compiled function", () => {
+  let runtime: TensorRuntime
+  beforeAll(async () => {
+    runtime = await tensorflow()
+  })
+
+  /** Runs `fn` in each mode and gives its values; checks that nothing is left behind. */
+  function inEachMode(fn: (...inputs: Tensor[]) => Tensor[], inputs: readonly Tensor[]): number[][][] {
+    return (["eager", "graph", "xla"] as const).map((mode) => {
+      // The first use of a host tensor uploads it.
+      tidy(() => fn(...inputs))
+      const before = runtime.counters()
+      const compiled = runtime.compile(fn, { name: "test", mode })
+      const values = tidy(() => {
+        compiled(...inputs)
+        return compiled(...inputs).map((output) => [...output.dataSync()])
+      })
+      compiled.dispose()
+      expect(runtime.counters()).toEqual(before)
+      return values
+    })
+  }
+
+  test("a loop runs until its condition says no", () => {
+    const [start, zero] = [scalar(3, "int32"), scalar(0, "int32")]
+    start.dataSync()
+    for (const values of inEachMode((n, total) => runtime.whileLoop!((i) => less(i, scalar(10, "int32")), (i, t) => [add(i, scalar(1, "int32")), add(t, i)], [n!, total!]), [start, zero]))
+      expect(values).toEqual([[10], [42]])
+  })
+
+  test("condition and body take what they use of the scope around them", () => {
+    const bound = tensor(new Float32Array(large).fill(0.001))
+    const step = tensor(new Float32Array(large).fill(2))
+    const table = runtime.variable("loop.table", [2], "f32", new Float32Array([3, 4]))
+    const x = scalar(1)
+    const results = inEachMode(
+      (value) => {
+        // `offset` is a node of this trace, `bound` and `step` are tensors outside of it, the table is a variable.
+        const offset = mul(value!, scalar(0.5))
+        return runtime.whileLoop!((v) => less(v, add(sum(bound), offset)), (v) => [add(add(v, mul(sum(step), scalar(0.0001))), sum(table.value()))], [value!])
+      },
+      [x],
+    )
+    for (const values of results) {
+      expect(values[0]![0]).toBeCloseTo(9, 3)
+      expect(values.length).toBe(1)
+    }
+    table.dispose()
+  })
+
+  test("a loop sees what was assigned to a variable before it", () => {
+    const variable = runtime.variable("loop.assigned", [], "f32", new Float32Array([1]))
+    const compiled = runtime.compile(
+      (x) => {
+        variable.assign(mul(variable.value(), scalar(10)))
+        return runtime.whileLoop!((v) => less(v, scalar(25)), (v) => [add(v, variable.value())], [x!])
+      },
+      { name: "assigned", mode: "xla" },
+    )
+    const [out] = compiled(scalar(0))
+    expect(out!.dataSync()[0]).toBe(30)
+    expect([...variable.data()]).toEqual([10])
+    compiled.dispose()
+    variable.dispose()
+  })
+
+  test("a body that changes a shape is refused in words", () => {
+    const compiled = runtime.compile((x) => runtime.whileLoop!((v) => less(sum(v), scalar(3)), (v) => [v.reshape([2])], [x!]), { name: "grows" })
+    expect(() => compiled(tensor([1, 2], [1, 2]))).toThrow("grows: whileLoop: the body returns (1[2]) for a state of (1[1,2])")
+    // The trace that failed left nothing open.
+    const next = runtime.compile((x) => [add(x!, x!)], { name: "next" })
+    expect([...next(scalar(2))[0]!.dataSync()]).toEqual([4])
+    next.dispose()
+  })
+
+  test("a cluster is traced once for each signature and used by every call", () => {
+    let runs = 0
+    const weights = [tensor(new Float32Array(9).fill(0.1), [3, 3]), tensor(new Float32Array(9).fill(0.2), [3, 3])]
+    const outside = tensor(new Float32Array(large).fill(1 / large))
+    const silu = runtime.cluster!((x) => {
+      runs++
+      return [mul(x!, sigmoid(mul(x!, sum(outside))))]
+    })
+    const [eager, graph, xla] = inEachMode(
+      (x) => {
+        let h = x!
+        for (const w of weights) h = silu(matMul(h as Tensor2D, w as Tensor2D))[0]!
+        return [h, silu(sum(h))[0]!]
+      },
+      [tensor([1, 2, 3, 4, 5, 6], [2, 3])],
+    )
+    // Eager: 3 calls to warm up each mode and 2 of the eager mode; traced: one per signature and mode.
+    expect(runs).toBe(3 * 3 + 2 * 3 + 2 + 2)
+    for (const other of [graph, xla])
+      for (const [i, values] of other!.entries()) for (const [k, value] of values.entries()) expect(value).toBeCloseTo(eager![i]![k]!, 5)
+  })
+
+  test("a cluster inside a loop, and a loop inside a cluster", () => {
+    const half = runtime.cluster!((x) => [mul(x!, scalar(0.5))])
+    const loop = runtime.cluster!((x) => runtime.whileLoop!((v) => less(scalar(1), v), (v) => half(v), [x!]))
+    for (const values of inEachMode((x) => [...runtime.whileLoop!((v) => less(scalar(1), v), (v) => half(v), [x!]), ...loop(x!)], [scalar(13)]))
+      expect(values).toEqual([[0.8125], [0.8125]])
+  })
+
+  test("a gradient goes through what a cluster does", () => {
+    const square = runtime.cluster!((x) => [mul(x!, x!)])
+    for (const values of inEachMode((x) => grads((v: Tensor) => square(v)[0]!)([x!]), [tensor([1, 2, 3])])) expect(values).toEqual([[2, 4, 6]])
+  })
+
+  test("an assignment inside a cluster is refused", () => {
+    const variable = runtime.variable("cluster.assigned", [], "f32", new Float32Array([1]))
+    const bad = runtime.cluster!((x) => {
+      variable.assign(x!)
+      return [x!]
+    }, "bad")
+    const before = runtime.counters()
+    const compiled = runtime.compile((x) => bad(x!), { name: "outer", mode: "graph" })
+    const x = scalar(2)
+    expect(() => compiled(x)).toThrow("outer: bad: a variable was assigned inside a cluster or a loop")
+    x.dispose()
+    expect(runtime.counters()).toEqual(before)
+    variable.dispose()
+  })
+})
