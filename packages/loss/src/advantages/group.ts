@@ -1,5 +1,6 @@
 // Group-relative advantages: a completion is judged against the other completions of its prompt.
-import { CohortError } from "@cohort/errors"
+import { DEFAULT_TOLERANCE, requireFiniteRewards, scoredOf } from "./scores.ts"
+import type { GroupAdvantages, Scores } from "./scores.ts"
 import { spreadOf } from "./spread.ts"
 import type { Spread, StandardDeviation } from "./spread.ts"
 
@@ -13,32 +14,6 @@ export interface AdvantageOptions {
   readonly relativeTolerance?: number
 }
 
-export interface GroupAdvantages {
-  /** Same order as the rewards; null where the reward was null, and everywhere in a dropped group. */
-  readonly advantages: readonly (number | null)[]
-  readonly mean: number
-  /** Standard deviation of the scored members; 0 when they are unanimous up to rounding. */
-  readonly deviation: number
-  readonly scored: number
-  /** Fewer than two scored members: there is nothing to compare with. */
-  readonly dropped: boolean
-}
-
-const DEFAULT_TOLERANCE = 1e-6
-
-/** Refuses NaN and infinities by name of their place; nulls pass. */
-export function requireFiniteRewards(groups: readonly (readonly (number | null)[])[]): void {
-  for (const [group, rewards] of groups.entries())
-    for (const [member, reward] of rewards.entries())
-      if (reward !== null && !Number.isFinite(reward))
-        throw new CohortError("numeric", `reward of member ${member} in group ${group} is ${reward}`, {
-          hint: "Return null for a reward that does not apply, or a failed result for one that broke.",
-          details: { group, member, value: String(reward) },
-        })
-}
-
-const scoredOf = (rewards: readonly (number | null)[]): number[] => rewards.filter((reward) => reward !== null)
-
 /**
  * Advantages (reward - group mean) / (deviation + epsilon) of each group (DeepSeekMath eq. 3; "none" is Dr. GRPO's form).
  * Null rewards (failed, not applicable) leave mean and deviation. With "batch" the deviation is that of all scored rewards
@@ -49,7 +24,7 @@ const scoredOf = (rewards: readonly (number | null)[]): number[] => rewards.filt
  * groupAdvantages([[1, 0, null]], { scale: "group", standardDeviation: "sample", epsilon: 1e-4 })[0].advantages
  * // [0.707, -0.707, null]
  */
-export function groupAdvantages(groups: readonly (readonly (number | null)[])[], options: AdvantageOptions): GroupAdvantages[] {
+export function groupAdvantages(groups: readonly Scores[], options: AdvantageOptions): GroupAdvantages[] {
   requireFiniteRewards(groups)
   const tolerance = options.relativeTolerance ?? DEFAULT_TOLERANCE
   const spreads = groups.map((rewards) => spreadOf(scoredOf(rewards), options.standardDeviation, tolerance))

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import { CohortError } from "@cohort/errors"
 import fc from "fast-check"
-import { groupAdvantages } from "./advantage.ts"
-import type { AdvantageOptions } from "./advantage.ts"
+import { groupAdvantages } from "./group.ts"
+import type { AdvantageOptions } from "./group.ts"
 
 const trl: AdvantageOptions = { scale: "group", standardDeviation: "sample", epsilon: 1e-4 }
 const advantagesOf = (groups: (number | null)[][], options: Partial<AdvantageOptions> = {}) =>
