@@ -58,6 +58,11 @@ test("special tokens reach the template as text, also when the config holds obje
   expect(openTokenizer(folder.path).renderChat([user])).toBe("<s>")
 })
 
+test("no tools and no documents are none to the template, as in transformers", () => {
+  const chatTemplate = "{{ tools is none }} {{ documents is none }} {{ tools is defined }}"
+  expect(openTokenizer(bpeFolder, { chatTemplate }).renderChat([user])).toBe("true true true")
+})
+
 test("reasoning reaches templates under the name they know", () => {
   const text = openTokenizer(bpeFolder).renderChat([user, { role: "assistant", content: "y", reasoning: "why" }])
   expect(text).toContain("<think>\nwhy\n</think>")

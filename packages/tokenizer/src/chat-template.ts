@@ -63,9 +63,11 @@ export function chatTemplate(
     try {
       return compile(name, text).render({
         ...texts,
+        documents: null,
         ...options.args,
         messages: messages.map(templateMessage),
-        ...(tools.length > 0 && { tools }),
+        // Null rather than absent, as transformers does: templates ask "is not none" too.
+        tools: tools.length > 0 ? tools : null,
         add_generation_prompt: options.addGenerationPrompt ?? false,
       })
     } catch (error) {

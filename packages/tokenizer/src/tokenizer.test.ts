@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { bpeFolder, charFolder, errorOf, folderOf, parity } from "../test/fixtures.ts"
+import { readTokenizerFiles } from "./files.ts"
 import { openTokenizer } from "./tokenizer.ts"
 
 const folders = [
@@ -33,6 +34,12 @@ describe.each(folders)("%s: the ids and texts of the Python library", (_, tokeni
       expect([...tokenizer.encodePrompt(messages, options)]).toEqual(ids)
     }
   })
+})
+
+test("spaces before punctuation stay, also where the config asks for clean-up", () => {
+  using folder = folderOf({ "tokenizer.json": readTokenizerFiles(bpeFolder).tokenizer, "tokenizer_config.json": { clean_up_tokenization_spaces: true } })
+  const tokenizer = openTokenizer(folder.path)
+  expect(tokenizer.decode(tokenizer.encode("so , it is n't ."))).toBe("so , it is n't .")
 })
 
 test("byte-level text comes back as it went in", () => {

@@ -63,7 +63,6 @@ export function createTokenizer(files: TokenizerFiles): Tokenizer {
   const vocabSize = [...vocab.values()].reduce((size, id) => Math.max(size, id + 1), 0)
   const special = specialTokens(files, (token) => vocab.get(token), vocabSize)
   const template = chatTemplate(files.templates, special.texts, files.source)
-  const cleanUp = files.config.clean_up_tokenization_spaces === true
 
   const encode = (text: string, options: EncodeOptions = {}): Int32Array => {
     const { ids, tokens } = inner.encode(text, { add_special_tokens: options.addSpecialTokens ?? false })
@@ -73,7 +72,8 @@ export function createTokenizer(files: TokenizerFiles): Tokenizer {
     const known = Array.from(ids)
     for (const [at, id] of known.entries()) if (inner.id_to_token(id) === undefined) unknownId(files.source, id, at, vocabSize)
     if (known.length === 0) return ""
-    return inner.decode(known, { skip_special_tokens: options.skipSpecialTokens ?? false, clean_up_tokenization_spaces: cleanUp })
+    // Clean-up would turn " ." into "." in what the model wrote; servers decode without it, whatever the config says.
+    return inner.decode(known, { skip_special_tokens: options.skipSpecialTokens ?? false, clean_up_tokenization_spaces: false })
   }
   const encodeText = (text: string): Int32Array => {
     const ids = encode(text, { addSpecialTokens: true })
