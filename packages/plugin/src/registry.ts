@@ -154,9 +154,10 @@ export function createRegistry(host: LoaderOptions): Registry {
 }
 
 async function runSetup<Made>(name: string, ctx: SetupContext, setup: (ctx: SetupContext) => Made | Promise<Made>): Promise<Made> {
-  ctx.signal.throwIfAborted()
+  const stop = () => new CohortError("aborted", `the setup of ${name} was stopped: ${messageOf(ctx.signal.reason)}`, { cause: ctx.signal.reason })
+  if (ctx.signal.aborted) throw stop()
   const stopped = Promise.withResolvers<never>()
-  const onAbort = () => stopped.reject(new CohortError("aborted", `the setup of ${name} was stopped: ${messageOf(ctx.signal.reason)}`, { cause: ctx.signal.reason }))
+  const onAbort = () => stopped.reject(stop())
   ctx.signal.addEventListener("abort", onAbort, { once: true })
   try {
     return await Promise.race([setup({ ...ctx, log: (message) => ctx.log(`[${name}] ${message}`) }), stopped.promise])
