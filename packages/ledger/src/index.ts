@@ -1,1 +1,7 @@
-export {}
+export * from "./audit.ts"
+export * from "./event.ts"
+export * from "./ledger.ts"
+export { schemaVersion } from "./migrations.ts"
+export * from "./occurrences.ts"
+export * from "./reader.ts"
+export * from "./summary.ts"
