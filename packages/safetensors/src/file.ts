@@ -1,4 +1,5 @@
 // One safetensors file, read through a private memory mapping: opening costs the header, a tensor costs the pages it touches.
+import { statSync } from "node:fs"
 import { CohortError, toCohortError } from "@cohort/errors"
 import { toF32 } from "./convert.ts"
 import type { Dtype } from "./dtype.ts"
@@ -78,7 +79,8 @@ export function openSafetensors(path: string): SafetensorsFile {
 
 function mapFile(path: string): Uint8Array {
   try {
-    if (Bun.file(path).size === 0) return new Uint8Array(0)
+    // An empty file cannot be mapped.
+    if (statSync(path).size === 0) return new Uint8Array(0)
     // Private: a view that someone writes to must not change the file under other readers.
     return Bun.mmap(path, { shared: false })
   } catch (error) {
