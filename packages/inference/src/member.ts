@@ -6,6 +6,7 @@ export interface MemberState {
   readonly server: InferenceServer
   /** Completions in flight. */
   load: number
+  /** Held by a control call: from the call of pause to the end of resume. */
   paused: boolean
   /** Version it loaded last through the pool; undefined before the first. */
   version: number | undefined

@@ -113,6 +113,57 @@ test("weights reach all; the one that failed is aside, catches up later and only
   expect(a.engine).toMatchObject({ version: "1", folder: path, paused: false })
 })
 
+test("a server that missed a version is caught up before it serves again, also when its weights were lost or it was restarted", async () => {
+  await using a = await startFakeServer()
+  await using b = await startFakeServer()
+  const pool = serverPool([connect(a, "a"), connect(b, "b")], options())
+  const [first, second] = pool.members as [InferenceServer, InferenceServer]
+  const update = async (server: InferenceServer, version: number) => {
+    await server.pause("keep")
+    await server.loadWeights({ path: await weights(`v${version}`), version })
+    await server.resume()
+  }
+  await Promise.all([update(first, 1), update(second, 1)])
+  // Nobody told the first of version 2.
+  await update(second, 2)
+  expect((await pool.generate(request()))[0]!.versions).toEqual([[0, 2]])
+  await pool.probe()
+  expect(a.engine.version).toBe("2")
+
+  // The load and the way back fail: it may not even be resumed.
+  await first.pause("keep")
+  a.fail("/collective_rpc", { kind: "status", status: 500 }, 2)
+  await expect(first.loadWeights({ path: await weights("v3"), version: 3 })).rejects.toMatchObject({ details: { recovered: false } })
+  await expect(first.resume()).rejects.toThrow("resume refused")
+  await update(second, 3)
+  await pool.probe()
+  expect(pool.status[0]).toMatchObject({ aside: undefined, version: 3 })
+  expect(a.engine).toMatchObject({ version: "3", paused: false, poisoned: false })
+
+  // Restarted between two requests: the connection breaks, and it holds its first weights with their label.
+  a.fail("/inference/v1/generate", { kind: "reset" }, 2)
+  a.engine.version = "default"
+  for (const id of [1, 2, 3, 4]) await pool.generate(request([id]))
+  await pool.probe()
+  expect(a.engine.version).toBe("3")
+})
+
+test("an update that runs is left alone by requests and probes", async () => {
+  await using a = await startFakeServer()
+  await using b = await startFakeServer()
+  const pool = serverPool([connect(a, "a"), connect(b, "b")], options())
+  const [first, second] = pool.members as [InferenceServer, InferenceServer]
+  b.fail("/pause", { kind: "delay", ms: 60 })
+  const slow = second.pause("keep")
+  await first.pause("keep")
+  await first.loadWeights({ path: await weights("v1"), version: 1 })
+  await first.resume()
+  expect((await pool.generate(request()))[0]!.versions).toEqual([[0, 1]])
+  await pool.probe()
+  expect(b.requests.map(({ path }) => path)).toEqual(["/pause"])
+  await slow
+})
+
 test("a load that fails everywhere is thrown with each server's reason, and the old weights serve on", async () => {
   await using a = await startFakeServer()
   await using b = await startFakeServer()

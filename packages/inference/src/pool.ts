@@ -56,13 +56,13 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
   let outcomes: readonly ServerOutcome[] = []
   let probing: Promise<void> | undefined
 
-  const setAside = (member: MemberState, reason: string) => {
+  const setAside = (member: MemberState, reason: string, probeAtMs?: number) => {
     if (member.aside === undefined) {
       member.probeDelayMs = probeAfterMs
       options.onChange?.(`${member.name} set aside: ${reason}`)
     } else member.probeDelayMs = Math.min(member.probeDelayMs * 2, maxProbeDelayMs)
     member.aside = reason
-    member.probeAtMs = options.now() + member.probeDelayMs
+    member.probeAtMs = probeAtMs ?? options.now() + member.probeDelayMs
   }
   const bringBack = (member: MemberState) => {
     if (member.aside === undefined) return
@@ -76,14 +76,15 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
     health: () => member.server.health(),
     close: () => member.server.close(),
     async pause(mode) {
+      member.paused = true
       // How it ended is the probe's to hear.
       await Promise.allSettled([member.catchingUp])
       await member.server.pause(mode)
-      member.paused = true
     },
     async resume() {
-      await orAside(member, "resume", () => member.server.resume())
-      member.paused = false
+      await orAside(member, "resume", () => member.server.resume()).finally(() => {
+        member.paused = false
+      })
       if (member.version === latest?.version) bringBack(member)
     },
     async loadWeights(weights) {
@@ -149,6 +150,9 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
       return member
     }
     const now = options.now()
+    for (const member of states)
+      if (latest !== undefined && member.version !== latest.version && !member.paused && member.aside === undefined)
+        setAside(member, `it missed version ${latest.version}`, now)
     const due = states.some((member) => member.aside !== undefined && now >= member.probeAtMs)
     const chosen = choose()
     if (due) {

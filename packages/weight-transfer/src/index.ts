@@ -1,1 +1,6 @@
+export { filesystemTransfer, type FileTransferOptions } from "./filesystem.ts"
+export { noTransfer } from "./none.ts"
 export * from "./protocol.ts"
+export { sharedMemoryTransfer, type Location, type SharedMemoryOptions, type SharedMemoryTransfer } from "./shared-memory.ts"
+export type { TransferFiles } from "./transfer-files.ts"
+export type { WeightsManifest } from "./version-folder.ts"
