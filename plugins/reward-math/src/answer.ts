@@ -93,6 +93,6 @@ function splitTop(text: string): string[] {
 
 /** Text without the spelling differences that mean nothing: spaces, brackets around one name, a times sign before a name. */
 function plainText(text: string): string {
-  const bare = text.replace(/\(([\p{L}\dπ]{1,40})\)/gu, "$1").replace(/\*(?=[\p{L}(])/gu, "").replace(/\s/gu, "")
+  const bare = text.replace(/\s/gu, "").replace(/\(([\p{L}\dπ]{1,40})\)/gu, "$1").replace(/\*(?=[\p{L}(])/gu, "")
   return /^[\p{L}]*$/u.test(bare) ? bare.toLowerCase() : bare
 }

@@ -82,6 +82,14 @@ test("right and wrong answers, as public reports have them", async () => {
     given("x = 4", String.raw`\boxed{y = 4}`, 0),
     given("(1,2)", String.raw`\boxed{1,2}`, 1),
     given("1, 2", String.raw`\boxed{(1,2)}`, 0),
+    // Text and formulas: spelling apart, the same.
+    given("2x", String.raw`\boxed{2 \cdot x}`, 1),
+    given("x^2+1", String.raw`\boxed{x^{2} + 1}`, 1),
+    given(String.raw`\frac{\pi}{3}`, String.raw`\boxed{\pi/3}`, 1),
+    given(String.raw`(-\infty, 2]`, String.raw`\boxed{(-\infty,2]}`, 1),
+    given("Paris", "<answer>paris</answer>", 1),
+    given("10", String.raw`\boxed{10:30}`, 0),
+    given("-3", "5-3", 0),
     // Reasoning.
     given("9", "The tag <think> opens reasoning. Answer: 9", 1),
     given("9", "<think> still going, 9", 0),
