@@ -11,7 +11,7 @@ export interface Aged {
 
 interface Entry<T> {
   readonly item: T
-  /** Set while its producer still waits for room. */
+  /** Both set while its producer still waits for room. */
   admit?: () => void
   refuse?: (reason: unknown) => void
 }
@@ -57,6 +57,7 @@ export class SampleQueue<T extends Aged> {
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const onAbort = (): void => {
+      delete entry.admit
       this.#remove(entry)
       reject(signal?.reason)
     }

@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test"
+import type { Message, ToolCall } from "@cohort/env"
+import { continuationIds, type EpisodeTokenizer } from "./chat.ts"
+import { idsOf, plainTokenizer } from "./testing/plain-tokenizer.ts"
+
+const call: ToolCall = { type: "function", id: "c1", function: { name: "add", arguments: { a: 1 } } }
+const tool: Message = { role: "tool", name: "add", content: "2" }
+const text = (ids: unknown): string => (ids instanceof Int32Array ? String.fromCharCode(...ids) : JSON.stringify(ids))
+
+/** A template that rewrites history: it drops earlier thinking and writes an empty thought into the last turn only. */
+const rewriting: EpisodeTokenizer = {
+  ...plainTokenizer,
+  encodePrompt: (prompt, tools) => plainTokenizer.encodePrompt(
+    typeof prompt === "string" ? prompt : prompt.map((message, index) => (message.role === "assistant" && index === prompt.length - 1 ? { ...message, content: `<think></think>${message.content}` } : message)),
+    tools,
+  ),
+}
+
+test("the delta begins behind the stop token and opens the next turn", () => {
+  for (const tokenizer of [plainTokenizer, rewriting]) {
+    const generated = Int32Array.from([...idsOf("anything"), 0])
+    expect(text(continuationIds(tokenizer, generated, [call], [tool], []))).toBe("\n<tool>2\0\n<assistant>")
+    expect(text(continuationIds(tokenizer, generated, [], [{ role: "user", content: "go on" }], []))).toBe("\n<user>go on\0\n<assistant>")
+  }
+})
+
+test("a stop token that the template does not write is refused for calls, and tolerated for plain turns", () => {
+  const other = Int32Array.from([...idsOf("x"), 1])
+  expect(continuationIds(plainTokenizer, other, [call], [tool], [])).toMatchObject({ kind: "failed", reason: "template_broken" })
+  expect(text(continuationIds(plainTokenizer, other, [], [{ role: "user", content: "u" }], []))).toBe("\0\n<user>u\0\n<assistant>")
+})
