@@ -16,7 +16,7 @@ export interface FileTransferOptions {
   readonly pauseMode?: PauseMode
   /** `continue` fails a push only when no server took it; `fail` when any did not. `continue` when absent. */
   readonly onServerFailure?: "continue" | "fail"
-  /** Size of one weight file, bytes; this much is copied in memory while writing. 1 GiB when absent. */
+  /** Size of one weight file, bytes; this much is copied in memory while writing. 512 MiB when absent. */
   readonly shardBytes?: number
   readonly pauseTimeoutMs?: number
   readonly loadTimeoutMs?: number
@@ -113,7 +113,7 @@ export function filesystemTransfer(options: FileTransferOptions & { readonly dir
       const start = clock.now()
       try {
         const path = freePath(run, version)
-        const manifest = await writeVersion({ path, version, source: run.source, shardBytes: options.shardBytes ?? 2 ** 30, files, signal })
+        const manifest = await writeVersion({ path, version, source: run.source, shardBytes: options.shardBytes ?? 2 ** 29, files, signal })
         run.written = [...run.written, { path }]
         const updates = await Promise.all(
           run.targets.map(async (target) => {
