@@ -24,8 +24,10 @@ test("the delta begins behind the stop token and opens the next turn", () => {
   }
 })
 
-test("a stop token that the template does not write is refused for calls, and tolerated for plain turns", () => {
+test("after a stop token that the template does not write, its own end of turn follows", () => {
   const other = Int32Array.from([...idsOf("x"), 1])
-  expect(continuationIds(plainTokenizer, other, [call], [tool], [])).toMatchObject({ kind: "failed", reason: "template_broken" })
+  expect(text(continuationIds(plainTokenizer, other, [call], [tool], []))).toBe("\0\n<tool>2\0\n<assistant>")
   expect(text(continuationIds(plainTokenizer, other, [], [{ role: "user", content: "u" }], []))).toBe("\0\n<user>u\0\n<assistant>")
+  const silent: EpisodeTokenizer = { ...plainTokenizer, encodePrompt: (prompt) => Int32Array.of(typeof prompt === "string" ? 1 : prompt[1]!.content.charCodeAt(0)) }
+  expect(continuationIds(silent, other, [], [tool], [])).toMatchObject({ kind: "failed", reason: "template_broken" })
 })

@@ -23,7 +23,7 @@ export interface EpisodeTokenizer {
   encodePrompt(prompt: string | readonly Message[], tools?: readonly ToolSchema[]): Int32Array
   decode(ids: Int32Array): string
   /** Reads a turn; never throws: text that cannot be parsed is a message without calls. */
-  parseAssistant(ids: Int32Array, promptIds: Int32Array): ParsedAssistant
+  parseAssistant(ids: Int32Array, promptIds: Int32Array, toolNames: readonly string[]): ParsedAssistant
 }
 
 /**
@@ -40,21 +40,29 @@ export function continuationIds(
   messages: readonly Message[],
   tools: readonly ToolSchema[],
 ): Int32Array | RolloutFailure {
-  const render = (word: string): Int32Array => {
-    const standInCalls = calls.map((call): ToolCall => ({ ...call, function: { name: word, arguments: {} } }))
-    const assistant: Message = {
-      role: "assistant",
-      content: word,
-      ...(standInCalls.length === 0 ? {} : { tool_calls: standInCalls }),
-    }
-    return tokenizer.encodePrompt([{ role: "user", content: "u" }, assistant, ...messages], tools)
-  }
-  const ending = commonSuffix(render("a"), render("b"))
+  const ending = endingAfter(tokenizer, calls, messages, tools)
   const stop = generatedIds.at(-1)
   const at = stop === undefined ? -1 : ending.indexOf(stop)
   if (at >= 0) return ending.slice(at + 1)
-  if (calls.length === 0 && ending.length > 0) return ending
-  return failed("template_broken", `the chat template does not end an assistant turn with the stop token ${stop}`, false)
+  // The model stopped with a token that the template does not write: the template's own end of turn follows it.
+  const plain = calls.length === 0 ? ending : endingAfter(tokenizer, [], messages, tools)
+  if (plain.length > 0) return plain
+  return failed("template_broken", "the chat template writes nothing after an assistant turn", false)
+}
+
+/** What the template writes behind the content of an assistant turn; with calls, from somewhere inside the last call on. */
+function endingAfter(
+  tokenizer: EpisodeTokenizer,
+  calls: readonly ToolCall[],
+  messages: readonly Message[],
+  tools: readonly ToolSchema[],
+): Int32Array {
+  const render = (word: string): Int32Array => {
+    const standIns = calls.map((call): ToolCall => ({ ...call, function: { name: word, arguments: {} } }))
+    const assistant: Message = { role: "assistant", content: word, ...(standIns.length === 0 ? {} : { tool_calls: standIns }) }
+    return tokenizer.encodePrompt([{ role: "user", content: "u" }, assistant, ...messages], tools)
+  }
+  return commonSuffix(render("a"), render("b"))
 }
 
 function commonSuffix(a: Int32Array, b: Int32Array): Int32Array {

@@ -3,7 +3,7 @@
 import { asRewardResult, type AssistantTurn, type Environment, type EnvironmentFactory, type EpisodeContext, type Message, type PromptRow, type RewardResult } from "@cohort/env"
 import { isCohortError, messageOf } from "@cohort/errors"
 import type { Generation, InferenceServer, Sampling } from "@cohort/inference"
-import { continuationIds, type EpisodeTokenizer } from "./chat.ts"
+import { continuationIds, type EpisodeTokenizer, type ParsedAssistant } from "./chat.ts"
 import { withDeadline } from "./deadline.ts"
 import { failed, failureOfError, isFailure, type RolloutFailure, turnOf } from "./generation.ts"
 import type { Clock } from "./protocol.ts"
@@ -111,7 +111,7 @@ export async function runSharedEpisodes(
     const turn = turnOf(promptIds, generation)
     if (isFailure(turn)) return turn
     const story = newStory(row.prompt)
-    record(story, tokenizer, turn, generation!)
+    record(story, tokenizer, turn, generation!, [])
     return finish(story, { rolloutId, member, forkThresholdTokens: options.limits.forkThresholdTokens })
   })
 }
@@ -138,6 +138,7 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
   const prompt = await openingPrompt(options, environment, ctx)
   if (typeof prompt === "object" && isFailure(prompt)) return prompt
   const schemas = toolSchemas(environment?.tools)
+  const toolNames = Object.keys(environment?.tools ?? {})
   const story = newStory(prompt)
   let promptIds = encode(() => tokenizer.encodePrompt(prompt, schemas))
   for (let turn = 0; ; turn++) {
@@ -151,7 +152,7 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
     }
     const checked = turnOf(promptIds, generations[0])
     if (isFailure(checked)) return checked
-    const parsed = record(story, tokenizer, checked, generations[0]!)
+    const parsed = record(story, tokenizer, checked, generations[0]!, toolNames)
     // A turn cut by length may hold half a call: nothing is run, nothing is asked again.
     if (story.finishReason === "length") break
     const reply = await answer(options, environment, story, parsed, turn + 1 >= limits.maxTurns, ctx)
@@ -173,7 +174,7 @@ async function answer(
   options: EpisodeOptions,
   environment: Environment | undefined,
   story: Story,
-  parsed: ReturnType<EpisodeTokenizer["parseAssistant"]>,
+  parsed: ParsedAssistant,
   lastTurn: boolean,
   ctx: EpisodeContext,
 ): Promise<{ readonly messages: readonly Message[]; readonly done: boolean } | RolloutFailure> {
@@ -247,8 +248,8 @@ async function generate(
   }
 }
 
-function record(story: Story, tokenizer: EpisodeTokenizer, turn: TurnRecord, generation: Generation) {
-  const parsed = tokenizer.parseAssistant(turn.tokenIds, turn.promptIds)
+function record(story: Story, tokenizer: EpisodeTokenizer, turn: TurnRecord, generation: Generation, toolNames: readonly string[]): ParsedAssistant {
+  const parsed = tokenizer.parseAssistant(turn.tokenIds, turn.promptIds, toolNames)
   story.turns.push(turn)
   story.completion.push(parsed.message)
   story.text = parsed.text

@@ -34,13 +34,13 @@ export function buildSampleGroup(
   options: { readonly advantages: AdvantageRule; readonly filterZeroSpread: boolean },
 ): SampleGroup | RolloutFailure {
   const rewards = members.map(({ score }) => score.total)
-  const zeroSpread = hasZeroSpread(rewards)
-  if (zeroSpread && options.filterZeroSpread)
-    return failed("zero_spread", `all ${rewards.length} completions scored ${rewards[0]}`, false)
-  const advantages = zeroSpread ? rewards.map(() => 0) : options.advantages(rewards)
+  const advantages = hasZeroSpread(rewards) ? rewards.map(() => 0) : options.advantages(rewards)
   if (advantages === null) return failed("advantages_undefined", `no advantages for rewards ${rewards.join(", ")}`, false)
   if (advantages.length !== rewards.length || !advantages.every(Number.isFinite))
     return failed("advantages_undefined", `advantages ${advantages.join(", ")} for rewards ${rewards.join(", ")}`, false)
+  // The rule may call more groups unanimous than rounding does; all zeros teach nothing either way.
+  if (options.filterZeroSpread && advantages.every((advantage) => advantage === 0))
+    return failed("zero_spread", `all ${rewards.length} completions scored ${rewards[0]}`, false)
   const samples = members.flatMap(({ episode }, index) => samplesOf(episode, identity.id, advantages[index]!))
   return {
     ...identity,

@@ -82,6 +82,15 @@ test("advantages that are missing, unequal in number or not finite drop the grou
     expect(buildSampleGroup(identity, [scored(1), scored(2)], { advantages, filterZeroSpread: false })).toMatchObject({ kind: "failed", reason: "advantages_undefined" })
 })
 
+test("zero spread is filtered as the advantage rule sees it", () => {
+  const scored = (total: number) => ({ episode: episode(0), score: { kind: "scored" as const, total, parts: { a: total } } })
+  const identity = { id: "g0", occurrence: 0, row: { id: "r", prompt: "p" }, startedAtMs: 5 }
+  const build = (rewards: readonly number[], filterZeroSpread: boolean) => buildSampleGroup(identity, rewards.map(scored), { advantages: (all) => all.map(() => 0), filterZeroSpread })
+  expect(build([1, 1.000001], true)).toMatchObject({ kind: "failed", reason: "zero_spread" })
+  expect(build([1, 1], true)).toMatchObject({ kind: "failed", reason: "zero_spread" })
+  expect(build([1, 1], false)).toMatchObject({ samples: [{ advantage: 0 }, { advantage: 0 }] })
+})
+
 test("spread is not a matter of rounding", () => {
   expect(hasZeroSpread([0.1 + 0.2, 0.3, 0.3])).toBe(true)
   expect(hasZeroSpread([0, 1e-6])).toBe(false)

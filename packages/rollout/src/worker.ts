@@ -50,6 +50,8 @@ class GroupWorker implements RolloutWorker {
   #taken = 0
   #heartbeatAtMs: number
   #failure: CohortError | undefined
+  /** Of the last group that ended in a failure. */
+  #lastError: string | undefined
   #held: PromptOccurrence | undefined
   #exhausted = false
   #admitting = false
@@ -73,7 +75,7 @@ class GroupWorker implements RolloutWorker {
       groupsInFlight: this.#inFlight().length,
       rolloutsInFlight: this.#rolloutsInFlight(),
       queueDepth: this.#queue.size,
-      lastError: this.#failure?.message,
+      lastError: this.#failure?.message ?? this.#lastError,
     }
   }
 
@@ -297,6 +299,7 @@ class GroupWorker implements RolloutWorker {
     // Overtaken by the trainer while it waited: the price of a policy that drops, no sign of a fault.
     if (reason === "stale" && open !== undefined && open.deadline < this.#version) return
     const filtered = filteredReasons.has(reason)
+    if (!filtered) this.#lastError = `${reason}: ${error}`
     const row = filtered ? ++this.#filteredInRow : ++this.#failuresInRow
     const limit = filtered ? this.#options.maxConsecutiveFiltered : this.#options.maxConsecutiveFailures
     if (row < limit) return
