@@ -23,12 +23,13 @@ export interface LadderOptions {
   readonly maxShapes?: number
 }
 
-/** Lengths are multiples of it, which vectorised kernels like. */
+/** Lengths are multiples of it. */
 const LENGTH_STEP = 8
 /** Neighbouring lengths differ by at least this factor: closer ones save less padding than their compilation costs. */
 const SMALLEST_RATIO = 1.25
 
-const roundUp = (length: number): number => Math.ceil(length / LENGTH_STEP) * LENGTH_STEP
+/** The next length that vectorised kernels like. */
+export const roundLength = (length: number): number => Math.ceil(length / LENGTH_STEP) * LENGTH_STEP
 
 /**
  * Shapes in ascending length, with lengths in a geometric series from `minLength` to the longest trainable sample and as many
@@ -40,22 +41,28 @@ const roundUp = (length: number): number => Math.ceil(length / LENGTH_STEP) * LE
  */
 export function bucketLadder(options: LadderOptions): BatchShape[] {
   requirePositive(options)
-  const { tokenBudget, rowsPerBatch } = options
+  const { tokenBudget } = options
   const longest = Math.min(options.maxLength, tokenBudget ?? options.maxLength)
+  return ladderShapes(ladderLengths(longest, options.minLength ?? 16, options.maxShapes ?? 8, tokenBudget), options)
+}
+
+/** Gives each length as many rows as the options allow. */
+export function ladderShapes(lengths: readonly number[], options: LadderOptions): BatchShape[] {
+  const { tokenBudget, rowsPerBatch } = options
   const rowLimit = Math.min(options.samplesPerStep ?? Infinity, options.maxRows ?? Infinity)
-  return ladderLengths(longest, options.minLength ?? 16, options.maxShapes ?? 8, tokenBudget).map((length) => ({
-    length,
+  return lengths.map((length) => ({
     rows: Math.max(1, Math.min(rowLimit, tokenBudget === undefined ? rowsPerBatch! : Math.floor(tokenBudget / length))),
+    length,
   }))
 }
 
 function ladderLengths(longest: number, minLength: number, maxShapes: number, tokenBudget: number | undefined): number[] {
   // Rounding up must not lift the last shape over the budget.
-  const last = tokenBudget === undefined || roundUp(longest) <= tokenBudget ? roundUp(longest) : longest
-  const first = Math.min(roundUp(minLength), last)
+  const last = tokenBudget === undefined || roundLength(longest) <= tokenBudget ? roundLength(longest) : longest
+  const first = Math.min(roundLength(minLength), last)
   const steps = Math.min(maxShapes - 1, Math.floor(Math.log(last / first) / Math.log(SMALLEST_RATIO) + 1e-9))
   const lengths = new Set<number>([last])
-  for (let step = 0; step < steps; step++) lengths.add(Math.min(last, roundUp(first * (last / first) ** (step / steps))))
+  for (let step = 0; step < steps; step++) lengths.add(Math.min(last, roundLength(first * (last / first) ** (step / steps))))
   return [...lengths].toSorted((a, b) => a - b)
 }
 

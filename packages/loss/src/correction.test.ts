@@ -41,6 +41,12 @@ describe("the sampler correction", () => {
     expect(corrected(rule, gapped(4, 0.2)).metrics.maskedSum).toBe(4)
   })
 
+  test("a token without a behaviour log-prob has weight 1", () => {
+    const batch = { ...gapped(2, 0.5), behavior: [Number.NaN, -1.5, -1, -1], proximal: [-2, -1, -1, -1] }
+    const { metrics } = corrected({ mode: "token_truncate", max: 3 }, batch)
+    expect(metrics.correctionSum).toBeCloseTo(3 + Math.exp(0.5), 5)
+  })
+
   test("without proximal log-probs the policy ratio is 1, with them it is theirs", () => {
     const rule: CorrectionSpec = { mode: "token_truncate", max: 3 }
     expect(corrected(rule, gapped(4, 0.5)).metrics.ratioMax).toBeCloseTo(1, 6)

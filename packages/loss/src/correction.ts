@@ -19,7 +19,9 @@ export interface Correction {
  * tokens, truncated or masked to [min, max]. `proximal_RL` must carry no gradient.
  */
 export function samplerCorrection(spec: CorrectionSpec, proximal_RL: Tensor2D, tokens: Tokens, scalar: ScalarOf): Correction {
-  const gap_RL = mul(limit(sub(proximal_RL, tokens.behavior_RL)), tokens.mask_RL) as Tensor2D
+  // A token without a behaviour log-prob has weight 1.
+  const recorded_RL = sub(tokens.mask_RL, tokens.missing_RL)
+  const gap_RL = mul(limit(sub(proximal_RL, tokens.behavior_RL)), recorded_RL) as Tensor2D
   const raw = exp(limit(logWeight(spec, gap_RL, tokens)))
   const min = scalar("correctionMin")
   const max = scalar("correctionMax")

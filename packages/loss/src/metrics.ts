@@ -2,33 +2,35 @@
 import { CohortError } from "@cohort/errors"
 import type { ObjectiveMetrics } from "./objective.ts"
 
-/** Order of the entries in the vector that {@link policyObjective} returns. */
-export const METRIC_NAMES = [
+/** Metrics that add up, in their order within the vector. */
+export const SUM_NAMES = [
   "tokens",
-  "loss",
   "ratioSum",
-  "ratioMax",
   "clipLowSum",
   "clipHighSum",
   "klBehaviorSum",
   "entropySum",
   "logProbGapSum",
-  "logProbGapMax",
   "missingBehaviorSum",
   "saturatedSum",
   "klReferenceSum",
   "correctionSum",
-  "correctionMax",
   "maskedSum",
 ] as const satisfies readonly (keyof ObjectiveMetrics)[]
 
+/** Metrics of which the larger counts. */
+export const MAXIMUM_NAMES = ["ratioMax", "logProbGapMax", "correctionMax"] as const satisfies readonly (keyof ObjectiveMetrics)[]
+
+/** Order of the entries in the vector that `policyObjective` returns. */
+export const METRIC_NAMES = [...SUM_NAMES, ...MAXIMUM_NAMES, "loss"] as const
+
 type MetricName = (typeof METRIC_NAMES)[number]
 
-const isMaximum = (name: MetricName): boolean => name.endsWith("Max")
+const maximumNames: ReadonlySet<MetricName> = new Set(MAXIMUM_NAMES)
 
 function build(valueOf: (name: MetricName, index: number) => number): ObjectiveMetrics {
   const entries = METRIC_NAMES.map((name, index) => [name, valueOf(name, index)] as const)
-  // METRIC_NAMES covers every key of ObjectiveMetrics, which the test asserts.
+  // Object.fromEntries forgets the names; the return type checks that METRIC_NAMES covers ObjectiveMetrics.
   return Object.fromEntries(entries) as Record<MetricName, number>
 }
 
@@ -50,7 +52,7 @@ export function unpackMetrics(vector: ArrayLike<number>): ObjectiveMetrics {
   return build((_, index) => vector[index]!)
 }
 
-/** Sum of two micro-batches' metrics; entries named `...Max` take the larger. NaN stays NaN. */
+/** Sum of two micro-batches' metrics; {@link MAXIMUM_NAMES} take the larger. NaN stays NaN. */
 export function addMetrics(a: ObjectiveMetrics, b: ObjectiveMetrics): ObjectiveMetrics {
-  return build((name) => (isMaximum(name) ? Math.max(a[name], b[name]) : a[name] + b[name]))
+  return build((name) => (maximumNames.has(name) ? Math.max(a[name], b[name]) : a[name] + b[name]))
 }

@@ -22,7 +22,7 @@ export interface ObjectiveInputs {
   readonly entropy_N?: Tensor1D
   /** Log-prob under the reference policy; needed with a KL coefficient. */
   readonly referenceLogProbs_N?: Tensor1D
-  /** Trainer's own log-prob of the version that sampled; without it a correction takes the current policy's value. */
+  /** Trainer's own log-prob of the version that sampled; read with a correction only, which takes the current policy's value without it. */
   readonly proximalLogProbs_N?: Tensor1D
   /** The numbers of `objectiveScalars(spec)` as scalar tensors, so that one compiled function serves every window. */
   readonly scalars: Readonly<Record<string, Scalar>>
