@@ -201,6 +201,19 @@ test("zero spread: kept with advantage 0, or dropped and replaced", async () => 
   expect(filtered.of("group.dropped").every(({ reason }) => reason === "zero_spread")).toBe(true)
 })
 
+test("a released group ends as dropped and another takes its place, also on-policy", async () => {
+  const harness = createWorkerHarness({ maxStaleness: 0, groupsPerStep: 1 })
+  const iterator = harness.worker.samples[Symbol.asyncIterator]()
+  await harness.worker.start()
+  const first = (await harness.clock.run(iterator.next())).value as SampleGroup
+  harness.worker.release(first.occurrence, "too_long_to_batch")
+  const second = (await harness.clock.run(iterator.next())).value as SampleGroup
+  expect(second.occurrence).not.toBe(first.occurrence)
+  expect(harness.of("group.dropped")).toMatchObject([{ occurrence: first.occurrence, reason: "too_long_to_batch" }])
+  expect(() => harness.worker.release(first.occurrence, "again")).toThrow("was not taken")
+  await harness.clock.run(harness.worker.stop())
+})
+
 test("a sync in the middle of a completion: the tokens carry both versions and the group the older", async () => {
   const harness = createWorkerHarness({ maxStaleness: 3 }, { tokenMs: 100, complete: () => ({ tokenIds: [97, 98, 99, 0] }), version: 0 })
   const iterator = harness.worker.samples[Symbol.asyncIterator]()

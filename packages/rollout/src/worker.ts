@@ -17,13 +17,25 @@ interface OpenGroup {
   readonly deadline: number
 }
 
+/** The worker of this package; a run needs no more than `RolloutWorker`. */
+export interface GroupRolloutWorker extends RolloutWorker {
+  /**
+   * A group taken for the step that is being filled will not be trained (it does not fit a batch, say): it ends as dropped with
+   * `reason`, and another may start in its place.
+   *
+   * @throws CohortError `internal` for an occurrence that was not taken at this version.
+   */
+  release(occurrence: number, reason: string): void
+}
+
 /** Drops by a rule of the run, as opposed to failures. */
 const filteredReasons: ReadonlySet<DropReason> = new Set(["zero_spread", "advantages_undefined", "prompt_too_long", "empty_completion", "stale", "version_invalid"])
 
 /**
  * Makes a rollout worker over one inference server (or a pool behind one face).
  *
- * Call `setPolicyVersion(v)` after each optimizer step, and after the weights of v reached the servers where v is a sync. Groups that
+ * Take `groupsPerStep` groups per step (`release` those that cannot be trained), then call `setPolicyVersion(v)`: after each optimizer
+ * step, and after the weights of v reached the servers where v is a sync. Groups taken ahead of that call count for the step before. Groups that
  * `samples` yields have passed the staleness policy: their weights are set, those too old were dropped and counted. Rollouts that are
  * in flight over a sync go on; their tokens carry the version that made them.
  *
@@ -33,12 +45,12 @@ const filteredReasons: ReadonlySet<DropReason> = new Set(["zero_spread", "advant
  * await worker.start()
  * for await (const group of worker.samples) { ... }
  */
-export function createRolloutWorker(options: RolloutWorkerOptions): RolloutWorker {
+export function createRolloutWorker(options: RolloutWorkerOptions): GroupRolloutWorker {
   checkWorkerOptions(options)
   return new GroupWorker(options)
 }
 
-class GroupWorker implements RolloutWorker {
+class GroupWorker implements GroupRolloutWorker {
   readonly samples: AsyncIterable<SampleGroup>
   readonly #options: RolloutWorkerOptions
   readonly #queue: SampleQueue<SampleGroup>
@@ -47,7 +59,8 @@ class GroupWorker implements RolloutWorker {
   readonly #tasks = new Set<Promise<void>>()
   #state: WorkerStatus["state"] = "idle"
   #version: number
-  #taken = 0
+  /** Occurrences taken at this version. */
+  readonly #taken = new Set<number>()
   #heartbeatAtMs: number
   #failure: CohortError | undefined
   /** Of the last group that ended in a failure. */
@@ -101,8 +114,16 @@ class GroupWorker implements RolloutWorker {
   setPolicyVersion(version: number): void {
     if (!Number.isInteger(version) || version < this.#version)
       throw new CohortError("internal", `policy version ${version} follows ${this.#version}; versions are integers that never go back`)
-    if (version > this.#version) this.#taken = 0
+    if (version > this.#version) this.#taken.clear()
     this.#version = version
+    this.#notify()
+    void this.#admit()
+  }
+
+  release(occurrence: number, reason: string): void {
+    if (!this.#taken.delete(occurrence))
+      throw new CohortError("internal", `prompt occurrence ${occurrence} was not taken at version ${this.#version}`)
+    this.#emit({ kind: "group.dropped", groupId: `g${occurrence}`, occurrence, version: this.#version, reason })
     this.#notify()
     void this.#admit()
   }
@@ -180,7 +201,7 @@ class GroupWorker implements RolloutWorker {
       return undefined
     }
     this.#leave(candidate.occurrence, { type: "take" })
-    this.#taken++
+    this.#taken.add(candidate.occurrence)
     this.#filteredInRow = 0
     void this.#admit()
     if (decision.weight === 1) return candidate
@@ -391,7 +412,7 @@ class GroupWorker implements RolloutWorker {
       stepsPerSync,
       groupsInFlight: this.#open.size - groupsQueued,
       groupsQueued,
-      groupsTaken: this.#taken,
+      groupsTaken: this.#taken.size,
     }
   }
 

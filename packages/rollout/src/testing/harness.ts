@@ -1,8 +1,8 @@
 // A worker over a simulated server with everything it did written down; for the tests of this package and of whoever drives a worker.
 import type { PromptRow } from "@cohort/env"
-import type { RolloutEvent, RolloutWorker } from "../protocol.ts"
+import type { RolloutEvent } from "../protocol.ts"
 import { pacedPolicy } from "../staleness.ts"
-import { createRolloutWorker } from "../worker.ts"
+import { createRolloutWorker, type GroupRolloutWorker } from "../worker.ts"
 import type { RolloutWorkerOptions } from "../worker-options.ts"
 import { plainTokenizer } from "./plain-tokenizer.ts"
 import { createSimulatedServer, type SimulatedServer, type SimulatedServerOptions } from "./simulated-server.ts"
@@ -11,7 +11,7 @@ import { createVirtualClock, type VirtualClock } from "./virtual-clock.ts"
 export interface WorkerHarness {
   readonly clock: VirtualClock
   readonly server: SimulatedServer
-  readonly worker: RolloutWorker
+  readonly worker: GroupRolloutWorker
   readonly events: readonly RolloutEvent[]
   readonly givenBack: readonly number[]
   readonly logged: readonly string[]
