@@ -82,6 +82,7 @@ export function createBinding(library: Library, options: ContextOptions) {
   const results = new BigUint64Array(4096)
   const resultCount = new Int32Array(1)
   let bytesAlive = 0
+  let closed = false
 
   function put(handle: Address, shape: number[], dtype: number, host?: HostArray): number {
     const id = nextId++
@@ -92,6 +93,7 @@ export function createBinding(library: Library, options: ContextOptions) {
 
   function entry(id: number): Entry {
     const found = entries.get(id)
+    if (closed) throw new CohortError("tensor_failed", "the tensor runtime is closed")
     if (found === undefined) throw new CohortError("tensor_failed", `tensor ${id} is disposed or belongs to a trace that has ended`)
     return found
   }
@@ -200,7 +202,8 @@ export function createBinding(library: Library, options: ContextOptions) {
     },
     /** Drops one reference; the tensor goes with the last. */
     deleteTensor(id: number): void {
-      if (id >= firstNodeId) return
+      // Graph nodes go with their graph; after close() everything is gone already.
+      if (id >= firstNodeId || closed) return
       const found = entry(id)
       if (--found.references > 0) return
       c.TFE_DeleteTensorHandle(found.handle)
@@ -259,8 +262,11 @@ export function createBinding(library: Library, options: ContextOptions) {
     },
     counters: () => ({ tensors: entries.size, bytes: bytesAlive }),
     close(): void {
+      if (closed) return
+      closed = true
       for (const { handle } of entries.values()) c.TFE_DeleteTensorHandle(handle)
       entries.clear()
+      bytesAlive = 0
       c.TFE_DeleteContext(context)
     },
   }

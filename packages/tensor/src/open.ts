@@ -1,12 +1,15 @@
 // Chooses a backend, opens it and checks it: libtensorflow first, then wasm, then plain JavaScript.
 import "@tensorflow/tfjs-core/dist/register_all_gradients"
-import { env as tfEnv, setBackend } from "@tensorflow/tfjs-core"
+import { backend as tfBackend, env as tfEnv, removeBackend, setBackend } from "@tensorflow/tfjs-core"
+import type { BackendWasm } from "@tensorflow/tfjs-backend-wasm"
 import { CohortError, messageOf } from "@cohort/errors"
 import { availableParallelism } from "node:os"
 import { createBinding } from "./binding.ts"
 import { createCluster } from "./cluster.ts"
 import { createCompile, type MatMulPrecision } from "./compile.ts"
 import { DType } from "./dtype.ts"
+import { registerGradients } from "./gradients.ts"
+import { repairBroadcastProducts } from "./kernels-fallback.ts"
 import { openLibrary } from "./library.ts"
 import { createRawOps } from "./raw.ts"
 import { type BackendName, fallbackRuntime, type TensorRuntime } from "./runtime.ts"
@@ -27,6 +30,14 @@ export interface OpenOptions {
   readonly xlaCacheDir?: string
 }
 
+const tensorflowBackend = "tensorflow"
+
+/** Kernels are registered once per process. */
+let repairedCpu = false
+
+/** tfjs's registries are global, so a thread has one TensorFlow runtime: who opens it again shares it, the last to close it ends it. */
+let shared: { readonly path: string; readonly runtime: TensorRuntime; users: number } | undefined
+
 const howToGetTheFastOne = "Run `cohort runtime install` for the fast one."
 
 /**
@@ -45,7 +56,14 @@ export async function openRuntime(options: OpenOptions = {}): Promise<TensorRunt
   for (const name of order) {
     try {
       const runtime = await openBackend(name, options, reasons.length === 0 ? "" : `${reasons.join("; ")}. ${howToGetTheFastOne}`)
-      await selfCheck(runtime)
+      // After the backend, whose imports register tfjs's own again.
+      registerGradients()
+      try {
+        await selfCheck(runtime)
+      } catch (error) {
+        runtime.close()
+        throw error
+      }
       return runtime
     } catch (error) {
       reasons.push(`${name}: ${messageOf(error)}`)
@@ -60,22 +78,50 @@ async function openBackend(name: BackendName, options: OpenOptions, because: str
   if (name === "wasm") await import("@tensorflow/tfjs-backend-wasm")
   else await import("@tensorflow/tfjs-backend-cpu")
   if (!(await setBackend(name))) throw new CohortError("runtime_unavailable", `tfjs's ${name} backend did not start`)
+  if (name === "cpu" && !repairedCpu) {
+    repairedCpu = true
+    repairBroadcastProducts(name)
+  }
+  if (name === "wasm") (await import("./kernels-wasm.ts")).repairWasm(tfBackend() as BackendWasm)
   return fallbackRuntime({ backend: name, version: "tfjs 4.22.0", device: name, threads: 1, because })
+}
+
+/** A face of the shared runtime whose close() counts once. */
+function share(state: NonNullable<typeof shared>): TensorRuntime {
+  state.users++
+  let closed = false
+  return {
+    ...state.runtime,
+    close() {
+      if (closed) return
+      closed = true
+      if (--state.users > 0) return
+      shared = undefined
+      removeBackend(tensorflowBackend)
+      state.runtime.close()
+    },
+  }
 }
 
 async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
   if (options.libraryPath === undefined)
     throw new CohortError("runtime_unavailable", options.libraryMissing ?? "libtensorflow is not installed", { hint: howToGetTheFastOne })
+  if (shared !== undefined) {
+    if (shared.path !== options.libraryPath)
+      throw new CohortError("runtime_unavailable", `this thread already runs ${shared.path}, so ${options.libraryPath} cannot be opened too`, { hint: "Close the first runtime, or use a Worker." })
+    await setBackend(tensorflowBackend)
+    return share(shared)
+  }
   const threads = options.threads ?? availableParallelism()
   const library = openLibrary(options.libraryPath, options.xlaCacheDir)
   const binding = createBinding(library, { intraOpThreads: threads, interOpThreads: 1 })
   // Imported here: the kernels pull in tfjs's union package, which the fallbacks do not need.
-  const [{ TensorflowBackend }, { backendName, registerTensorflow }] = await Promise.all([import("./tensorflow-backend.ts"), import("./register.ts")])
+  const [{ TensorflowBackend }, { registerTensorflow }] = await Promise.all([import("./tensorflow-backend.ts"), import("./register.ts")])
   const backend = new TensorflowBackend(binding)
   const raw = createRawOps(backend)
   let precision: MatMulPrecision = "f32"
   registerTensorflow(backend, raw, () => precision)
-  if (!(await setBackend(backendName))) throw new CohortError("runtime_unavailable", "tfjs refused the tensorflow backend")
+  if (!(await setBackend(tensorflowBackend))) throw new CohortError("runtime_unavailable", "tfjs refused the tensorflow backend")
   const compile = createCompile(backend, (wanted, body) => {
     const before = precision
     precision = wanted
@@ -87,7 +133,7 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
   })
   const makeVariable = createVariableFactory(backend)
   const types = { f32: DType.float32, bf16: DType.bfloat16, i32: DType.int32 } as const
-  return {
+  const runtime: TensorRuntime = {
     info: { backend: "tensorflow", version: library.version, device: binding.device.gpu ? "gpu" : "cpu", threads, because: "" },
     raw,
     compile: (fn, settings) => compile(fn, { mode: "xla", ...settings }),
@@ -97,4 +143,6 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
     counters: binding.counters,
     close: binding.close,
   }
+  shared = { path: options.libraryPath, runtime, users: 0 }
+  return share(shared)
 }

@@ -1,6 +1,6 @@
 // TensorFlow ops that tfjs does not have, on tfjs tensors, eager or traced. dtype attributes follow the real dtypes of the inputs,
 // so bf16 works here.
-import { scalar, type Tensor, tensor1d } from "@tensorflow/tfjs-core"
+import { scalar, type Tensor, tensor1d, tidy } from "@tensorflow/tfjs-core"
 import { type Attribute, AttributeKind } from "./binding.ts"
 import { wrap } from "./compile.ts"
 import { DType } from "./dtype.ts"
@@ -26,10 +26,12 @@ export function createRawOps(backend: TensorflowBackend) {
   const one = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[]): Tensor => many(op, inputs, attributes, 1)[0]!
   const unary = (op: string) => (x: Tensor): Tensor => one(op, [x], [attr.type("T", dtypeOf(x))])
   const binary = (op: string) => (a: Tensor, b: Tensor): Tensor => one(op, [a, b], [attr.type("T", dtypeOf(a))])
+  /** Axes, shapes and other small inputs are tensors of their own, which go with the call. */
+  const scoped = <A extends readonly unknown[], R extends Tensor | Tensor[]>(op: (...args: A) => R) => (...args: A): R => tidy(() => op(...args))
   const ints = (values: readonly number[]): Tensor => tensor1d([...values], "int32")
   const int = (value: number): Tensor => scalar(value, "int32")
-  const reduce = (op: string) => (x: Tensor, axis: number, keepDims = false): Tensor =>
-    one(op, [x, ints([axis])], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("keep_dims", keepDims)])
+  const reduce = (op: string) =>
+    scoped((x: Tensor, axis: number, keepDims: boolean = false): Tensor => one(op, [x, ints([axis])], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("keep_dims", keepDims)]))
   const cast = (x: Tensor, dtype: number): Tensor =>
     dtypeOf(x) === dtype ? x : one("Cast", [x], [attr.type("SrcT", dtypeOf(x)), attr.type("DstT", dtype), attr.bool("Truncate", false)])
   return {
@@ -68,26 +70,26 @@ export function createRawOps(backend: TensorflowBackend) {
     mean: reduce("Mean"),
     max: reduce("Max"),
     select: (condition: Tensor, yes: Tensor, no: Tensor): Tensor => one("SelectV2", [condition, yes, no], [attr.type("T", dtypeOf(yes))]),
-    argMax: (x: Tensor, axis: number): Tensor => one("ArgMax", [x, int(axis)], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.type("output_type", DType.int32)]),
-    reshape: (x: Tensor, shape: readonly number[]): Tensor => one("Reshape", [x, ints(shape)], [attr.type("T", dtypeOf(x)), attr.type("Tshape", DType.int32)]),
-    transpose: (x: Tensor, permutation: readonly number[]): Tensor => one("Transpose", [x, ints(permutation)], [attr.type("T", dtypeOf(x)), attr.type("Tperm", DType.int32)]),
-    slice: (x: Tensor, begin: readonly number[], size: readonly number[]): Tensor => one("Slice", [x, ints(begin), ints(size)], [attr.type("T", dtypeOf(x)), attr.type("Index", DType.int32)]),
-    concat: (xs: readonly Tensor[], axis: number): Tensor => one("ConcatV2", [...xs, int(axis)], [attr.int("N", xs.length), attr.type("T", dtypeOf(xs[0]!)), attr.type("Tidx", DType.int32)]),
-    gather: (x: Tensor, indices: Tensor, axis = 0, batchDims = 0): Tensor =>
-      one("GatherV2", [x, indices, int(axis)], [attr.int("batch_dims", batchDims), attr.type("Tparams", dtypeOf(x)), attr.type("Tindices", DType.int32), attr.type("Taxis", DType.int32)]),
-    range: (size: number): Tensor => one("Range", [int(0), int(size), int(1)], [attr.type("Tidx", DType.int32)]),
-    fill: (shape: readonly number[], value: Tensor): Tensor => one("Fill", [ints(shape), value], [attr.type("T", dtypeOf(value)), attr.type("index_type", DType.int32)]),
+    argMax: scoped((x: Tensor, axis: number): Tensor => one("ArgMax", [x, int(axis)], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.type("output_type", DType.int32)])),
+    reshape: scoped((x: Tensor, shape: readonly number[]): Tensor => one("Reshape", [x, ints(shape)], [attr.type("T", dtypeOf(x)), attr.type("Tshape", DType.int32)])),
+    transpose: scoped((x: Tensor, permutation: readonly number[]): Tensor => one("Transpose", [x, ints(permutation)], [attr.type("T", dtypeOf(x)), attr.type("Tperm", DType.int32)])),
+    slice: scoped((x: Tensor, begin: readonly number[], size: readonly number[]): Tensor => one("Slice", [x, ints(begin), ints(size)], [attr.type("T", dtypeOf(x)), attr.type("Index", DType.int32)])),
+    concat: scoped((xs: readonly Tensor[], axis: number): Tensor => one("ConcatV2", [...xs, int(axis)], [attr.int("N", xs.length), attr.type("T", dtypeOf(xs[0]!)), attr.type("Tidx", DType.int32)])),
+    gather: scoped((x: Tensor, indices: Tensor, axis: number = 0, batchDims: number = 0): Tensor =>
+      one("GatherV2", [x, indices, int(axis)], [attr.int("batch_dims", batchDims), attr.type("Tparams", dtypeOf(x)), attr.type("Tindices", DType.int32), attr.type("Taxis", DType.int32)])),
+    range: scoped((size: number): Tensor => one("Range", [int(0), int(size), int(1)], [attr.type("Tidx", DType.int32)])),
+    fill: scoped((shape: readonly number[], value: Tensor): Tensor => one("Fill", [ints(shape), value], [attr.type("T", dtypeOf(value)), attr.type("index_type", DType.int32)])),
     /** [M, K] x [K, N]; both of one dtype, which the result has too. */
     matMul: (a: Tensor, b: Tensor, transposeA = false, transposeB = false): Tensor =>
       one("MatMul", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("transpose_a", transposeA), attr.bool("transpose_b", transposeB)]),
     batchMatMul: (a: Tensor, b: Tensor, transposeA = false, transposeB = false): Tensor =>
       one("BatchMatMulV2", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("adj_x", transposeA), attr.bool("adj_y", transposeB)]),
-    topK: (x: Tensor, k: number): Tensor[] => many("TopKV2", [x, int(k)], [attr.type("T", dtypeOf(x)), attr.bool("sorted", true)], 2),
-    cumsum: (x: Tensor, axis: number, exclusive = false): Tensor =>
-      one("Cumsum", [x, int(axis)], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("exclusive", exclusive), attr.bool("reverse", false)]),
+    topK: scoped((x: Tensor, k: number): Tensor[] => many("TopKV2", [x, int(k)], [attr.type("T", dtypeOf(x)), attr.bool("sorted", true)], 2)),
+    cumsum: scoped((x: Tensor, axis: number, exclusive: boolean = false): Tensor =>
+      one("Cumsum", [x, int(axis)], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("exclusive", exclusive), attr.bool("reverse", false)])),
     /** XLA only: writes `update` into `x` at `start` (one index per axis). */
     dynamicUpdateSlice: (x: Tensor, update: Tensor, start: Tensor): Tensor => one("XlaDynamicUpdateSlice", [x, update, start], [attr.type("T", dtypeOf(x)), attr.type("Tindices", DType.int32)]),
-    dynamicSlice: (x: Tensor, start: Tensor, size: readonly number[]): Tensor => one("XlaDynamicSlice", [x, start, ints(size)], [attr.type("T", dtypeOf(x)), attr.type("Tindices", DType.int32)]),
+    dynamicSlice: scoped((x: Tensor, start: Tensor, size: readonly number[]): Tensor => one("XlaDynamicSlice", [x, start, ints(size)], [attr.type("T", dtypeOf(x)), attr.type("Tindices", DType.int32)])),
     /** Per row: [loss, d loss / d logits] of the log-softmax at `labels`. */
     sparseCrossEntropy: (logits: Tensor, labels: Tensor): [Tensor, Tensor] =>
       many("SparseSoftmaxCrossEntropyWithLogits", [logits, labels], [attr.type("T", dtypeOf(logits)), attr.type("Tlabels", DType.int32)], 2) as [Tensor, Tensor],

@@ -1,13 +1,13 @@
 // Registers the backend and the kernels of tfjs's node package under it, and replaces the kernels that would hurt.
 import "@tensorflow/tfjs-core/dist/register_all_gradients"
-import { env, type KernelFunc, registerBackend, registerKernel, type Tensor, unregisterKernel } from "@tensorflow/tfjs-core"
+import { env, type KernelFunc, registerBackend, registerKernel, type Tensor, tidy, unregisterKernel } from "@tensorflow/tfjs-core"
 import "@tensorflow/tfjs-node-gpu/dist/register_all_kernels"
 import type { MatMulPrecision } from "./compile.ts"
-import { DType } from "./dtype.ts"
+import { DType, sizeOf } from "./dtype.ts"
 import type { RawOps } from "./raw.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
 
-export const backendName = "tensorflow"
+const backendName = "tensorflow"
 
 export function registerTensorflow(backend: TensorflowBackend, raw: RawOps, precision: () => MatMulPrecision): void {
   env().set("PROD", true)
@@ -21,7 +21,7 @@ export function registerTensorflow(backend: TensorflowBackend, raw: RawOps, prec
   replace("BatchMatMul", ({ inputs, attrs }) => {
     const { a, b } = inputs as { a: Tensor; b: Tensor }
     const { transposeA, transposeB } = attrs as unknown as { transposeA: boolean; transposeB: boolean }
-    return matMul(raw, precision(), a, b, transposeA, transposeB)
+    return tidy(() => matMul(raw, precision(), a, b, transposeA, transposeB))
   })
 }
 
@@ -30,21 +30,21 @@ function replace(kernelName: string, kernelFunc: KernelFunc): void {
   registerKernel({ kernelName, backendName, kernelFunc })
 }
 
-/** tfjs gives every product a batch axis; the plain MatMul op has the better oneDNN path, so batches of one lose it here. */
+/** The plain MatMul op has the better oneDNN path, so products that are one matrix product underneath take it. */
 function matMul(raw: RawOps, precision: MatMulPrecision, a: Tensor, b: Tensor, transposeA: boolean, transposeB: boolean): Tensor {
   const half = precision === "bf16"
   const left = half ? raw.cast(a, DType.bfloat16) : a
   const right = half ? raw.cast(b, DType.bfloat16) : b
-  if (a.rank === 2) return widen(raw, raw.matMul(left, right, transposeA, transposeB))
-  const flat = a.rank === 3 && a.shape[0] === 1 && b.shape[0] === 1
-  const product = flat
-    ? raw.matMul(raw.reshape(left, a.shape.slice(1)), raw.reshape(right, b.shape.slice(1)), transposeA, transposeB)
-    : raw.batchMatMul(left, right, transposeA, transposeB)
-  const wide = widen(raw, product)
-  return flat ? raw.reshape(wide, [1, ...wide.shape]) : wide
-}
-
-
-function widen(raw: RawOps, x: Tensor): Tensor {
-  return raw.cast(x, DType.float32)
+  const widen = (x: Tensor): Tensor => raw.cast(x, DType.float32)
+  if (a.rank === 2 && b.rank === 2) return widen(raw.matMul(left, right, transposeA, transposeB))
+  if (b.rank === 2 && !transposeA) {
+    const rows = raw.reshape(left, [sizeOf(a.shape.slice(0, -1)), a.shape.at(-1)!])
+    const product = widen(raw.matMul(rows, right, false, transposeB))
+    return raw.reshape(product, [...a.shape.slice(0, -1), product.shape[1]!])
+  }
+  if (a.rank === 3 && b.rank === 3 && a.shape[0] === 1 && b.shape[0] === 1) {
+    const product = widen(raw.matMul(raw.reshape(left, a.shape.slice(1)), raw.reshape(right, b.shape.slice(1)), transposeA, transposeB))
+    return raw.reshape(product, [1, ...product.shape])
+  }
+  return widen(raw.batchMatMul(left, right, transposeA, transposeB))
 }
