@@ -1,10 +1,11 @@
 // One rollout from its prompt to its training rows: turns, tools, the environment, the server's window, every deadline.
 // What goes wrong inside a rollout is a value; only a bug throws.
-import { asRewardResult, type AssistantTurn, type Environment, type EnvironmentFactory, type EpisodeContext, type Message, type PromptRow, type RewardResult } from "@cohort/env"
+import type { Environment, EnvironmentFactory, EpisodeContext, Message, PromptRow, RewardResult } from "@cohort/env"
 import { isCohortError, messageOf } from "@cohort/errors"
 import type { Generation, InferenceServer, Sampling } from "@cohort/inference"
 import { continuationIds, type EpisodeTokenizer, type ParsedAssistant } from "./chat.ts"
 import { withDeadline } from "./deadline.ts"
+import { closeEnvironment, environmentReply, environmentScore, openEnvironment, openingPrompt } from "./episode-environment.ts"
 import { failed, failureOfError, isFailure, type RolloutFailure, turnOf } from "./generation.ts"
 import type { Clock } from "./protocol.ts"
 import type { Random } from "./random.ts"
@@ -111,7 +112,11 @@ export async function runSharedEpisodes(
     const turn = turnOf(promptIds, generation)
     if (isFailure(turn)) return turn
     const story = newStory(row.prompt)
-    record(story, tokenizer, turn, generation!, [])
+    try {
+      record(story, tokenizer, turn, generation!, [])
+    } catch (error) {
+      return failed("internal", messageOf(error), false)
+    }
     return finish(story, { rolloutId, member, forkThresholdTokens: options.limits.forkThresholdTokens })
   })
 }
@@ -136,7 +141,7 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
   const { tokenizer, signal, random, log, limits } = options
   const ctx: EpisodeContext = { signal, random, log }
   const prompt = await openingPrompt(options, environment, ctx)
-  if (typeof prompt === "object" && isFailure(prompt)) return prompt
+  if (isFailure(prompt)) return prompt
   const schemas = toolSchemas(environment?.tools)
   const toolNames = Object.keys(environment?.tools ?? {})
   const story = newStory(prompt)
@@ -190,32 +195,11 @@ async function answer(
     story.toolFailures += run.failures
     return { messages: run.messages, done: false }
   }
-  if (environment?.respond === undefined) return { messages: [], done: true }
-  const turn: AssistantTurn = { message: parsed.message, text: parsed.text, toolCalls, turn: story.turns.length - 1 }
-  const reply = await bounded(options, "environment respond", () => environment.respond!(turn))
-  if (isFailure(reply)) return reply
-  const messages = reply.messages ?? []
-  const done = reply.done === true || messages.length === 0
-  if (!done && lastTurn) story.truncated = true
-  return { messages, done: done || lastTurn }
-}
-
-/** The row's prompt and what `reset` observed. With an environment a text prompt is the user's message. */
-async function openingPrompt(
-  options: EpisodeOptions,
-  environment: Environment | undefined,
-  ctx: EpisodeContext,
-): Promise<string | readonly Message[] | RolloutFailure> {
-  const { prompt } = options.row
-  if (environment === undefined) return prompt
-  const messages: readonly Message[] = typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt
-  const observation = await bounded(options, "environment reset", () => environment.reset(options.row, ctx))
-  if (typeof observation === "object" && isFailure(observation)) return observation
-  if (observation === undefined) return messages
-  if (typeof observation !== "string") return [...messages, ...observation]
-  const last = messages.at(-1)
-  if (last === undefined) return [{ role: "user", content: observation }]
-  return [...messages.slice(0, -1), { ...last, content: last.content + observation }]
+  if (environment === undefined) return { messages: [], done: true }
+  const reply = await environmentReply(options, environment, { message: parsed.message, text: parsed.text, toolCalls, turn: story.turns.length - 1 })
+  if (isFailure(reply) || reply.done || !lastTurn) return reply
+  story.truncated = true
+  return { ...reply, done: true }
 }
 
 /** One request with its window check, deadline and typed failure. */
@@ -227,7 +211,7 @@ async function generate(
 ): Promise<readonly Generation[] | RolloutFailure> {
   const { server, clock, limits, sampling, signal } = options
   const room = limits.maxModelLength - promptIds.length
-  if (promptIds.length === 0) return failed("prompt_too_long", "the prompt has no tokens", false)
+  if (promptIds.length === 0) return failed("prompt_empty", "the prompt has no tokens", false)
   if (room < 1)
     return failed("prompt_too_long", `${promptIds.length} prompt tokens leave no room in a window of ${limits.maxModelLength}`, false)
   try {
@@ -275,42 +259,6 @@ function finish(
       turns: turns.length,
       completionIds: concat(...turns.map((turn) => turn.tokenIds)),
     },
-  }
-}
-
-async function environmentScore(options: EpisodeOptions, environment: Environment): Promise<RewardResult> {
-  const score = await bounded(options, "environment score", () => environment.score!())
-  return asRewardResult(typeof score === "object" && isFailure(score) ? { kind: "failed", error: score.error, retryable: false } : score)
-}
-
-/** A call into the environment: bounded, and its exception a failure of the rollout. */
-async function bounded<T>(options: EpisodeOptions, what: string, call: () => T | Promise<T>): Promise<T | RolloutFailure> {
-  const { clock, limits, signal } = options
-  try {
-    return await withDeadline({ clock, timeoutMs: limits.environmentTimeoutMs, signal, what }, call)
-  } catch (error) {
-    if (signal.aborted) throw signal.reason
-    return failed("environment_failed", `${what}: ${messageOf(error)}`, true)
-  }
-}
-
-function openEnvironment(options: EpisodeOptions): { readonly instance: Environment | undefined } | RolloutFailure {
-  try {
-    return { instance: options.environment?.() }
-  } catch (error) {
-    return failed("environment_failed", `environment could not be made: ${messageOf(error)}`, true)
-  }
-}
-
-async function closeEnvironment(environment: Environment | undefined, options: EpisodeOptions): Promise<void> {
-  if (environment?.close === undefined) return
-  const { clock, limits, log, rolloutId } = options
-  try {
-    // Closed also when the rollout was aborted, so the outer signal does not count here.
-    const signal = new AbortController().signal
-    await withDeadline({ clock, timeoutMs: limits.environmentTimeoutMs, signal, what: "environment close" }, () => environment.close!())
-  } catch (error) {
-    log(`rollout ${rolloutId}: environment close failed: ${messageOf(error)}`)
   }
 }
 

@@ -6,6 +6,7 @@ import type { TurnRecord } from "./reconcile.ts"
 /** Why a rollout or a whole group did not become training data. A closed list: dashboards count by it. */
 export type DropReason =
   | "prompt_too_long"
+  | "prompt_empty"
   | "empty_completion"
   | "generation_invalid"
   | "generation_aborted"
@@ -73,6 +74,7 @@ export function turnOf(promptIds: Int32Array, generation: Generation | undefined
   return { promptIds, tokenIds, logProbs, versions }
 }
 
-export function isFailure(value: object): value is RolloutFailure {
-  return "kind" in value && value.kind === "failed"
+/** True for a failure, whatever an environment or server gave. */
+export function isFailure(value: unknown): value is RolloutFailure {
+  return typeof value === "object" && value !== null && "kind" in value && value.kind === "failed"
 }

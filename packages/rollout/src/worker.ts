@@ -1,11 +1,13 @@
 // The rollout worker: admits groups as the staleness policy allows, runs them side by side, hands them to the trainer oldest first.
 // Every admitted occurrence leaves exactly once: taken, dropped with a reason, or given back.
-import { CohortError, type CohortErrorCode, messageOf } from "@cohort/errors"
+import { CohortError, messageOf } from "@cohort/errors"
 import { withDeadline } from "./deadline.ts"
+import { DropBudget } from "./drop-budget.ts"
 import type { DropReason } from "./generation.ts"
 import { runGroup } from "./group-run.ts"
 import { activeMembers, admitGroup, type GroupAction, type GroupState, reduceGroup } from "./group-state.ts"
 import type { PipelineState, RolloutEvent, RolloutWorker, SampleGroup, WorkerStatus } from "./protocol.ts"
+import { PromptReader } from "./prompt-reader.ts"
 import { SampleQueue } from "./queue.ts"
 import { deadlineOf, mustWait } from "./staleness.ts"
 import { checkWorkerOptions, type PromptOccurrence, type RolloutWorkerOptions } from "./worker-options.ts"
@@ -27,9 +29,6 @@ export interface GroupRolloutWorker extends RolloutWorker {
    */
   release(occurrence: number, reason: string): void
 }
-
-/** Drops by a rule of the run, as opposed to failures. */
-const filteredReasons: ReadonlySet<DropReason> = new Set(["zero_spread", "advantages_undefined", "prompt_too_long", "empty_completion", "stale", "version_invalid"])
 
 /**
  * Makes a rollout worker over one inference server (or a pool behind one face).
@@ -54,6 +53,8 @@ class GroupWorker implements GroupRolloutWorker {
   readonly samples: AsyncIterable<SampleGroup>
   readonly #options: RolloutWorkerOptions
   readonly #queue: SampleQueue<SampleGroup>
+  readonly #prompts: PromptReader
+  readonly #budget: DropBudget
   readonly #life = new AbortController()
   readonly #open = new Map<number, OpenGroup>()
   readonly #tasks = new Set<Promise<void>>()
@@ -63,19 +64,15 @@ class GroupWorker implements GroupRolloutWorker {
   readonly #taken = new Set<number>()
   #heartbeatAtMs: number
   #failure: CohortError | undefined
-  /** Of the last group that ended in a failure. */
-  #lastError: string | undefined
-  #held: PromptOccurrence | undefined
-  #exhausted = false
   #admitting = false
-  #failuresInRow = 0
-  #filteredInRow = 0
   #wake = Promise.withResolvers<void>()
   #stopped: Promise<void> | undefined
 
   constructor(options: RolloutWorkerOptions) {
     this.#options = options
     this.#queue = new SampleQueue(options.queueCapacity)
+    this.#prompts = new PromptReader(options, this.#life.signal)
+    this.#budget = new DropBudget(options)
     this.#version = options.startVersion
     this.#heartbeatAtMs = options.clock.now()
     this.samples = { [Symbol.asyncIterator]: () => this.#iterate() }
@@ -88,7 +85,7 @@ class GroupWorker implements GroupRolloutWorker {
       groupsInFlight: this.#inFlight().length,
       rolloutsInFlight: this.#rolloutsInFlight(),
       queueDepth: this.#queue.size,
-      lastError: this.#failure?.message ?? this.#lastError,
+      lastError: this.#failure?.message ?? this.#budget.lastError,
     }
   }
 
@@ -171,7 +168,7 @@ class GroupWorker implements GroupRolloutWorker {
         if (group !== undefined) return group
         continue
       }
-      if (candidate === undefined && this.#exhausted && this.#open.size === 0) return undefined
+      if (candidate === undefined && this.#prompts.exhausted && this.#open.size === 0) return undefined
       await Promise.race([this.#queue.changed(), this.#wake.promise])
     }
   }
@@ -202,7 +199,7 @@ class GroupWorker implements GroupRolloutWorker {
     }
     this.#leave(candidate.occurrence, { type: "take" })
     this.#taken.add(candidate.occurrence)
-    this.#filteredInRow = 0
+    this.#budget.taken()
     void this.#admit()
     if (decision.weight === 1) return candidate
     return { ...candidate, samples: candidate.samples.map((sample) => ({ ...sample, weight: sample.weight * decision.weight })) }
@@ -214,54 +211,28 @@ class GroupWorker implements GroupRolloutWorker {
     this.#admitting = true
     try {
       for (let because = this.#mayAdmit(); because !== null; because = this.#mayAdmit()) {
-        const prompt = this.#held ?? (await this.#nextPrompt())
-        this.#held = undefined
-        if (prompt === undefined) {
-          this.#exhausted = true
-          if (this.#open.size === 0) this.#notify()
-        } else if (this.#state === "running") {
-          this.#launch(prompt, because)
-        } else {
-          this.#held = prompt
-        }
+        const prompt = await this.#prompts.next()
+        if (prompt === undefined) this.#notify()
+        else if (this.#state === "running") this.#launch(prompt, because)
+        else this.#prompts.hold(prompt)
       }
     } catch (error) {
       if (!this.#life.signal.aborted) this.#fail(error)
     } finally {
       this.#admitting = false
-      if (this.#life.signal.aborted) this.#returnHeld()
+      if (this.#life.signal.aborted) this.#prompts.giveBackHeld()
     }
   }
 
   /** The policy's sentence when one more group may start, else null. */
   #mayAdmit(): string | null {
     const { policy, maxGroupsInFlight, maxConcurrentRollouts, groupSize } = this.#options
-    if (this.#state !== "running" || (this.#exhausted && this.#held === undefined)) return null
+    if (this.#state !== "running" || this.#prompts.exhausted) return null
     // Groups that wait for room in the queue hold their place: a slow trainer stops admission.
     const overflow = Math.max(0, this.#queue.size - this.#queue.capacity)
     if (this.#inFlight().length + overflow >= maxGroupsInFlight || this.#rolloutsInFlight() + groupSize > maxConcurrentRollouts) return null
     const { groups, because } = policy.capacity(this.#snapshot())
     return groups >= 1 ? because : null
-  }
-
-  async #nextPrompt(): Promise<PromptOccurrence | undefined> {
-    const { nextPrompt, promptTimeoutMs, clock } = this.#options
-    const { signal } = this.#life
-    const asked = Promise.try(() => nextPrompt(signal))
-    try {
-      return await withDeadline({ clock, timeoutMs: promptTimeoutMs, signal, what: "reading the next prompt" }, () => asked)
-    } catch (error) {
-      // A prompt that comes after we stopped listening was handed out all the same.
-      asked.then(
-        (late) => {
-          this.#held = late
-          this.#returnHeld()
-        },
-        // What the source throws after its deadline changes nothing any more.
-        () => undefined,
-      )
-      throw error
-    }
   }
 
   #launch(prompt: PromptOccurrence, because: string): void {
@@ -295,7 +266,7 @@ class GroupWorker implements GroupRolloutWorker {
       this.#drop(prompt.occurrence, outcome.reason, outcome.error)
       return
     }
-    this.#failuresInRow = 0
+    this.#budget.generated()
     const group: SampleGroup = { ...outcome.group, queuedAtMs: this.#options.clock.now() }
     open.state = reduceGroup(open.state, { type: "queue" }, this.#options.rules)
     this.#emit({ kind: "group.queued", groupId: id, occurrence: prompt.occurrence, version: group.oldestVersion, data: { depth: this.#queue.size + 1 } })
@@ -319,15 +290,7 @@ class GroupWorker implements GroupRolloutWorker {
   #countDrop(reason: DropReason, error: string, open: OpenGroup | undefined): void {
     // Overtaken by the trainer while it waited: the price of a policy that drops, no sign of a fault.
     if (reason === "stale" && open !== undefined && open.deadline < this.#version) return
-    const filtered = filteredReasons.has(reason)
-    if (!filtered) this.#lastError = `${reason}: ${error}`
-    const row = filtered ? ++this.#filteredInRow : ++this.#failuresInRow
-    const limit = filtered ? this.#options.maxConsecutiveFiltered : this.#options.maxConsecutiveFailures
-    if (row < limit) return
-    throw new CohortError(codeOf(reason), `${row} groups in a row were dropped; the last one: ${reason}: ${error}`, {
-      hint: hintOf(reason),
-      details: { reason, groups: row },
-    })
+    this.#budget.dropped(reason, error)
   }
 
   #leave(occurrence: number, action: GroupAction): void {
@@ -344,20 +307,7 @@ class GroupWorker implements GroupRolloutWorker {
       this.#emit({ kind: "group.givenBack", groupId: open.state.id, occurrence, version: this.#version, reason: this.#state })
       this.#options.onGiveBack(occurrence)
     }
-    this.#returnHeld()
-  }
-
-  /** A prompt that was read but never admitted. */
-  #returnHeld(): void {
-    const held = this.#held
-    this.#held = undefined
-    if (held === undefined) return
-    try {
-      this.#options.onGiveBack(held.occurrence)
-    } catch (error) {
-      // Nobody awaits this call; the occurrence was never admitted, so no record of it is open.
-      this.#options.log(`giving back prompt occurrence ${held.occurrence}: ${messageOf(error)}`)
-    }
+    this.#prompts.giveBackHeld()
   }
 
   #fail(error: unknown): void {
@@ -430,20 +380,4 @@ class GroupWorker implements GroupRolloutWorker {
     this.#wake = Promise.withResolvers<void>()
     resolve()
   }
-}
-
-function codeOf(reason: DropReason): CohortErrorCode {
-  if (reason === "inference_rejected" || reason === "inference_failed") return reason
-  if (reason === "environment_failed" || reason === "reward_failed") return reason
-  if (reason === "generation_timeout" || reason === "episode_timeout") return "timeout"
-  if (reason === "prompt_too_long" || reason === "no_reward") return "config_invalid"
-  return reason === "template_broken" ? "tokenizer_invalid" : "worker_failed"
-}
-
-function hintOf(reason: DropReason): string {
-  if (reason === "zero_spread") return "All completions of each prompt score the same: the task is too easy or too hard for the policy. Measure its pass rate first."
-  if (reason === "prompt_too_long") return "Raise the server's window, or filter the dataset by length."
-  if (reason === "stale" || reason === "version_invalid") return "The servers' weights do not follow the trainer: look at the weight syncs."
-  if (reason === "no_reward") return "Give the run a reward that applies to these rows."
-  return "Look at the first of these failures in the ledger."
 }

@@ -1,0 +1,64 @@
+// How many groups in a row may end untrained before the run is told: nothing drops for ever in silence.
+import { CohortError, type CohortErrorCode } from "@cohort/errors"
+import type { DropReason } from "./generation.ts"
+
+/** Drops by a rule of the run, as opposed to failures. */
+const filteredReasons: ReadonlySet<DropReason> = new Set([
+  "zero_spread", "advantages_undefined", "prompt_too_long", "prompt_empty", "empty_completion", "stale", "version_invalid",
+])
+
+export interface DropLimits {
+  readonly maxConsecutiveFailures: number
+  readonly maxConsecutiveFiltered: number
+}
+
+/** Counts drops in a row, failures and filtered groups apart. */
+export class DropBudget {
+  readonly #limits: DropLimits
+  #failures = 0
+  #filtered = 0
+  /** Of the last group that ended in a failure. */
+  lastError: string | undefined
+
+  constructor(limits: DropLimits) {
+    this.#limits = limits
+  }
+
+  /** A group was generated and scored. */
+  generated(): void {
+    this.#failures = 0
+  }
+
+  /** A group reached the trainer. */
+  taken(): void {
+    this.#filtered = 0
+  }
+
+  /** @throws CohortError with the code of the last reason when the limit is reached. */
+  dropped(reason: DropReason, error: string): void {
+    const filtered = filteredReasons.has(reason)
+    if (!filtered) this.lastError = `${reason}: ${error}`
+    const groups = filtered ? ++this.#filtered : ++this.#failures
+    if (groups < (filtered ? this.#limits.maxConsecutiveFiltered : this.#limits.maxConsecutiveFailures)) return
+    throw new CohortError(codeOf(reason), `${groups} groups in a row were dropped; the last one: ${reason}: ${error}`, {
+      hint: hintOf(reason),
+      details: { reason, groups },
+    })
+  }
+}
+
+function codeOf(reason: DropReason): CohortErrorCode {
+  if (reason === "inference_rejected" || reason === "inference_failed") return reason
+  if (reason === "environment_failed" || reason === "reward_failed") return reason
+  if (reason === "generation_timeout" || reason === "episode_timeout") return "timeout"
+  if (reason === "prompt_too_long" || reason === "prompt_empty" || reason === "no_reward") return "config_invalid"
+  return reason === "template_broken" ? "tokenizer_invalid" : "worker_failed"
+}
+
+function hintOf(reason: DropReason): string {
+  if (reason === "zero_spread") return "All completions of each prompt score the same: the task is too easy or too hard for the policy. Measure its pass rate first."
+  if (reason === "prompt_too_long") return "Raise the server's window, or filter the dataset by length."
+  if (reason === "stale" || reason === "version_invalid") return "The servers' weights do not follow the trainer: look at the weight syncs."
+  if (reason === "no_reward") return "Give the run a reward that applies to these rows."
+  return "Look at the first of these failures in the ledger."
+}
