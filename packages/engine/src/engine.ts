@@ -21,6 +21,8 @@ export interface EngineOptions {
   readonly tokenizer: EngineTokenizer
   /** Name by which requests ask for the model. */
   readonly modelName: string
+  /** Folder that the first weights came from, shown by `/v1/models`. */
+  readonly modelFolder?: string
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Uniform in [0, 1); draws the seeds that requests leave open. */
@@ -44,6 +46,7 @@ export interface EngineHealth {
 
 export interface Engine {
   readonly modelName: string
+  readonly modelFolder: string
   readonly tokenizer: EngineTokenizer
   readonly info: RunnerInfo
   /** Most tokens that prompt and output may have together. */
@@ -103,6 +106,8 @@ export function createEngine(options: EngineOptions): Engine {
   let commands: Command[] = []
   let pauseWaiters: PauseWaiter[] = []
   let wake: (() => void) | undefined
+  // Set by whatever gives the loop something to do, so that news between its last look and its wait are not lost.
+  let news = false
   let label = options.version === undefined ? defaultLabel : String(options.version)
   let paused = false
   let dead: CohortError | undefined
@@ -149,6 +154,11 @@ export function createEngine(options: EngineOptions): Engine {
     request.fail(error)
   }
 
+  function wakeUp(): void {
+    news = true
+    wake?.()
+  }
+
   function die(cause: unknown): void {
     dead ??= new CohortError("inference_failed", `The model runner failed: ${toCohortError(cause).message}`, {
       cause,
@@ -173,7 +183,7 @@ export function createEngine(options: EngineOptions): Engine {
     if (error !== undefined) return Promise.reject(error)
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     commands.push({ run: () => work().then(resolve, reject), fail: reject })
-    wake?.()
+    wakeUp()
     return promise
   }
 
@@ -204,9 +214,10 @@ export function createEngine(options: EngineOptions): Engine {
   async function loop(): Promise<void> {
     while (!closed && dead === undefined) {
       try {
+        news = false
         const done = await turn()
-        if (done === "idle" && commands.length === 0 && !closed) {
-          await new Promise<void>((wakeUp) => (wake = wakeUp))
+        if (done === "idle" && !news) {
+          await new Promise<void>((resolve) => (wake = resolve))
           wake = undefined
         }
       } catch (cause) {
@@ -225,6 +236,7 @@ export function createEngine(options: EngineOptions): Engine {
 
   return {
     modelName,
+    modelFolder: options.modelFolder ?? modelName,
     tokenizer,
     info: runner.info,
     contextLength: scheduler.contextLength,
@@ -246,7 +258,7 @@ export function createEngine(options: EngineOptions): Engine {
       request.signal?.addEventListener("abort", onAbort, { once: true })
       const unlisten = () => request.signal?.removeEventListener("abort", onAbort)
       entry.submission.result.then(unlisten, unlisten)
-      wake?.()
+      wakeUp()
       return entry.submission
     },
     pause(mode, clearCache) {
@@ -266,14 +278,14 @@ export function createEngine(options: EngineOptions): Engine {
         },
         fail: reject,
       })
-      wake?.()
+      wakeUp()
       return promise
     },
     resume() {
       paused = false
       scheduler.setMode("run")
       settlePauses((waiter) => waiter.reject(new CohortError("aborted", "The pause was ended by a resume before generation had stopped.", { hint: "Let one owner pause and resume, and resume only after the pause has returned." })))
-      wake?.()
+      wakeUp()
     },
     abort(ids) {
       for (const request of active) if (ids === undefined || (request.id !== undefined && ids.includes(request.id))) abortRequest(request)
@@ -320,7 +332,7 @@ export function createEngine(options: EngineOptions): Engine {
       if (!closed) {
         closed = true
         failAll(new CohortError("aborted", "The engine was closed while the request ran."))
-        wake?.()
+        wakeUp()
       }
       await finished
       await runner.close()

@@ -6,3 +6,6 @@ export type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "./runner.t
 export { createScheduler, type Scheduler, type SchedulerStep } from "./scheduler.ts"
 export type { Finish, LabelSpan, Sequence, SequenceSpec } from "./sequence.ts"
 export type { ChatPrompt, EngineTokenizer } from "./tokenizer.ts"
+export { createEngineApp } from "./http/app.ts"
+export type { ApiOptions } from "./http/api.ts"
+export { serveEngine, type EngineServer, type ServeOptions } from "./serve.ts"
