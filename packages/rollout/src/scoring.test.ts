@@ -56,7 +56,7 @@ test("a group reward sees all rollouts, again on a retry", async () => {
   const sizes: number[] = []
   const group = entry("rank", { scoreGroup: (rollouts) => {
     sizes.push(rollouts.length)
-    if (sizes.length === 1) throw new Error("busy")
+    if (sizes.length === 1) return rollouts.map((_, index) => (index === 0 ? { kind: "failed", error: "busy", retryable: true } : 9))
     return rollouts.map((_, index) => index)
   } }, { maxAttempts: 2 })
   const { result } = await score([episode(0), episode(1)], [group])

@@ -255,6 +255,30 @@ test("a slow trainer stops admission and the heartbeat goes on", async () => {
   expect(harness.givenBack).toHaveLength(5)
 })
 
+test("rollouts on the servers are bounded, and a group's finished members make room before the group is over", async () => {
+  const harness = createWorkerHarness({ policy: dropPolicy, maxConcurrentRollouts: 7, queueCapacity: 50, maxGroupsInFlight: 50 })
+  await harness.worker.start()
+  let most = 0
+  for (let i = 0; i < 100; i++) {
+    most = Math.max(most, harness.worker.status.rolloutsInFlight)
+    await harness.clock.advance(7)
+  }
+  expect(most).toBe(6)
+  await harness.clock.run(harness.worker.stop())
+})
+
+test("a prompt that arrives after the stop goes back", async () => {
+  const late = Promise.withResolvers<undefined | { occurrence: number; row: { id: string; prompt: string } }>()
+  const harness = createWorkerHarness({ nextPrompt: () => late.promise })
+  await harness.worker.start()
+  await harness.clock.run(harness.worker.stop())
+  expect(harness.givenBack).toEqual([])
+  late.resolve({ occurrence: 4, row: { id: "r4", prompt: "p" } })
+  await harness.clock.advance(1)
+  expect(harness.givenBack).toEqual([4])
+  expect(harness.of("group.admitted")).toEqual([])
+})
+
 test("the drop policy counts what it drops; down-weighting sets the weights", async () => {
   const slow = { complete: () => ({ tokenIds: [97, 98, 0] }) }
   const dropping = createWorkerHarness({ policy: dropPolicy, maxStaleness: 0 }, slow)
