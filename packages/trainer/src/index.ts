@@ -1,1 +1,2 @@
 export * from "./backend.ts"
+export * from "./run.ts"

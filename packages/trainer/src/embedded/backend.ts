@@ -1,0 +1,125 @@
+// The embedded backend inside its thread: one tensor runtime, the policy, and the training step.
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import type { MicroBatch } from "@cohort/batching"
+import { CohortError } from "@cohort/errors"
+import type { ObjectiveMetrics, ObjectiveSpec } from "@cohort/loss"
+import { type AdamWSettings, checkpointTensors, createPolicy, loadOptimizerState, openFolderValues, type Policy, readModelConfig, saveModelFolder, saveOptimizerState } from "@cohort/model"
+import type { TensorRuntime } from "@cohort/tensor"
+import type { OptimizerStep } from "../backend.ts"
+import { chooseForm, type FormChoice } from "./form.ts"
+import { createTrainStep, type TrainStep } from "./train-step.ts"
+
+export interface EmbeddedSettings {
+  readonly modelFolder: string
+  readonly adamW: AdamWSettings
+  readonly compile: "auto" | "xla" | "graph" | "eager"
+  readonly precision: "f32" | "mixed" | "auto"
+  readonly entropy: boolean
+  /** File that remembers measured forms. */
+  readonly formMemory?: string
+  /** Names the machine and library in that file. */
+  readonly machine: string
+}
+
+/** One tensor of the policy as it crosses a thread. */
+export interface TensorMessage {
+  readonly name: string
+  readonly dtype: "F32"
+  readonly shape: readonly number[]
+  readonly bytes: Uint8Array
+}
+
+export interface EmbeddedBackend {
+  readonly policy: Policy
+  readonly names: readonly string[]
+  forwardBackward(batch: MicroBatch, spec: ObjectiveSpec): ObjectiveMetrics
+  optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
+  logProbs(batch: MicroBatch, which: "policy" | "reference"): Float32Array[]
+  tensors(): Iterable<TensorMessage>
+  save(dir: string): Promise<void>
+  load(dir: string): Promise<void>
+  /** How the step runs, once a batch was seen. */
+  form(): FormChoice | undefined
+  counters(): { readonly tensors: number; readonly bytes: number; readonly rss: number }
+  close(): void
+}
+
+/** Files of a model folder that belong beside the weights. */
+export function companionNames(folder: string): string[] {
+  return readdirSync(folder).filter((name) => /\.(json|jinja|model|txt)$/.test(name) && !name.endsWith(".index.json") && name !== "config.json")
+}
+
+export function createEmbeddedBackend(runtime: TensorRuntime, settings: EmbeddedSettings): EmbeddedBackend {
+  const config = readModelConfig(settings.modelFolder)
+  const opened = openFolderValues(settings.modelFolder, config)
+  const policy = createPolicy(runtime, config, opened.values)
+  opened.close()
+  const step: TrainStep = createTrainStep(runtime, policy, { adamW: settings.adamW, entropy: settings.entropy })
+  let chosen: FormChoice | undefined
+  let reference: Policy | undefined
+
+  function formFor(batch: MicroBatch, spec: ObjectiveSpec): FormChoice {
+    // Only the first batch is measured: its gradients are overwritten by the real call that follows.
+    chosen ??= chooseForm({
+      compile: runtime.info.backend === "tensorflow" ? settings.compile : "eager",
+      precision: runtime.info.backend === "tensorflow" ? settings.precision : "f32",
+      key: `${settings.machine} ${config.architecture} ${config.layers}x${config.hiddenSize} ${batch.rows}x${batch.length}`,
+      ...(settings.formMemory === undefined ? {} : { memory: settings.formMemory }),
+      run: (form) => {
+        step.forwardBackward(batch, spec, form)
+        step.discard()
+      },
+      now: () => performance.now(),
+    })
+    return chosen
+  }
+
+  return {
+    policy,
+    names: policy.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
+    forwardBackward: (batch, spec) => step.forwardBackward(batch, spec, formFor(batch, spec).form),
+    optimStep: (options) => step.optimStep(options),
+    logProbs(batch, which) {
+      if (which === "reference" && reference === undefined) {
+        const values = openFolderValues(settings.modelFolder, config)
+        reference = createPolicy(runtime, config, values.values)
+        values.close()
+      }
+      const weights = which === "policy" ? policy.weights : reference!.weights
+      const flat = step.logProbs(which, batch, weights, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
+      return Array.from({ length: batch.rows }, (_, row) => flat.slice(row * batch.length, (row + 1) * batch.length))
+    },
+    tensors: () => checkpointTensors(policy),
+    async save(dir) {
+      mkdirSync(dir, { recursive: true })
+      for (const name of companionNames(settings.modelFolder)) copyFileSync(join(settings.modelFolder, name), join(dir, name))
+      await saveModelFolder(dir, policy)
+      await saveOptimizerState(join(dir, "optimizer.safetensors"), { specs: policy.specs, ...step.moments, step: step.stepsTaken })
+    },
+    async load(dir) {
+      const path = join(dir, "optimizer.safetensors")
+      if (!existsSync(path)) throw new CohortError("checkpoint_invalid", `${dir}: optimizer.safetensors is missing`, { hint: "Resume from a checkpoint that Cohort wrote." })
+      const values = openFolderValues(dir, config)
+      try {
+        policy.load(values.values)
+      } finally {
+        values.close()
+      }
+      step.stepsTaken = loadOptimizerState(path, { specs: policy.specs, ...step.moments })
+    },
+    form: () => chosen,
+    counters: () => ({ ...runtime.counters(), rss: process.memoryUsage().rss }),
+    close() {
+      step.dispose()
+      policy.dispose()
+      reference?.dispose()
+      runtime.close()
+    },
+  }
+}
+
+/** Text files of a model folder by name, for the folder that servers load. */
+export function companionFiles(folder: string): Record<string, string> {
+  return Object.fromEntries(["config.json", ...companionNames(folder)].map((name) => [name, readFileSync(join(folder, name), "utf8")]))
+}

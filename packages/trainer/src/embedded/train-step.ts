@@ -1,0 +1,208 @@
+// The training step of the embedded backend: forward and backward of one micro-batch, and the optimizer's update, each one native
+// call over weights, gradients and moments that stay resident.
+import { add, keep, maximum, div, minimum, mul, reshape, scalar, slice, sub, tensor, type Tensor, tensor1d, tidy, valueAndGrads, where, equal, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
+import type { MicroBatch } from "@cohort/batching"
+import { objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
+import { type AdamWSettings, adamW, entropies, globalNorm, hiddenStates, logits, type Policy, targetLogProbs, type Weights } from "@cohort/model"
+import type { CompiledFunction, CompileMode, MatMulPrecision, TensorRuntime, Variable } from "@cohort/tensor"
+import type { OptimizerStep } from "../backend.ts"
+
+/** How the step runs. */
+export interface StepForm {
+  readonly mode: CompileMode
+  readonly precision: MatMulPrecision
+}
+
+export interface TrainStepSettings {
+  readonly adamW: AdamWSettings
+  /** Entropy is one more pass over the vocabulary; it is measured when true or when the objective needs it. */
+  readonly entropy: boolean
+}
+
+export interface TrainStep {
+  readonly moments: { readonly first: readonly Variable[]; readonly second: readonly Variable[] }
+  /** Optimizer steps taken; settable by a checkpoint that is loaded. */
+  stepsTaken: number
+  /** Adds the batch's gradients to the window's. */
+  forwardBackward(batch: MicroBatch, spec: ObjectiveSpec, form: StepForm): ObjectiveMetrics
+  /** Forgets the window's gradients. */
+  discard(): void
+  /** Applies and clears the window's gradients. */
+  optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
+  /** Log-prob at temperature 1 of each token given its prefix, [rows * length]; 0 for the first token of a row. `name` keeps the compiled functions of different weights apart. */
+  logProbs(name: string, batch: MicroBatch, weights: () => Weights, form: StepForm): Float32Array
+  dispose(): void
+}
+
+export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings: TrainStepSettings): TrainStep {
+  const { config, specs, variables } = policy
+  const zeros = (prefix: string): Variable[] =>
+    specs.map((spec) => runtime.variable(`${prefix}.${spec.name}`, spec.shape, "f32", new Float32Array(spec.shape.reduce((size, dim) => size * dim, 1))))
+  const gradients = zeros("grad")
+  const first = zeros("m")
+  const second = zeros("v")
+  const names = specs.map((spec) => spec.name)
+  const compiled = new Map<string, CompiledFunction>()
+  const cached = (key: string, make: () => CompiledFunction): CompiledFunction => {
+    let found = compiled.get(key)
+    if (found === undefined) compiled.set(key, (found = make()))
+    return found
+  }
+  let accumulating = false
+
+  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean): CompiledFunction {
+    const scalarNames = Object.keys(objectiveScalars(spec))
+    const needsEntropy = settings.entropy || objectiveNeeds(spec).entropy
+    return runtime.compile(
+      (ids_BT, positions_BT, targets_N, floats_4N, scalars_K) => {
+        const [rows, length] = ids_BT!.shape as [number, number]
+        const size = rows * length
+        const column = (i: number): Tensor1D => reshape(slice(floats_4N!, [i, 0], [1, size]), [size])
+        const scalarAt = (i: number): Scalar => reshape(slice(scalars_K!, [i], [1]), [])
+        const scalars = Object.fromEntries(scalarNames.map((name, i) => [name, scalarAt(i)]))
+        const temperature = scalarAt(scalarNames.length)
+        let metrics: Tensor | undefined
+        const gradient = valueAndGrads((...values: Tensor[]) => {
+          const weights = Object.fromEntries(names.map((name, i) => [name, values[i]!]))
+          const logits_NV = logits(config, weights, hiddenStates(config, weights, ids_BT!, positions_BT!))
+          const output = policyObjective(spec, {
+            rows,
+            length,
+            logProbs_N: targetLogProbs(runtime.raw, logits_NV, targets_N!, temperature) as Tensor1D,
+            mask_N: column(0),
+            behaviorLogProbs_N: column(1),
+            advantages_N: column(2),
+            weights_N: column(3),
+            ...(needsEntropy ? { entropy_N: entropies(logits_NV, temperature) as Tensor1D } : {}),
+            scalars,
+          })
+          // The metrics leave the closure beside the loss: kept, or autodiff frees them with the forward pass.
+          metrics = keep(output.metrics)
+          return output.loss
+        })
+        const current = policy.weights()
+        const { grads } = gradient(names.map((name) => current[name]!))
+        grads.forEach((value, i) => gradients[i]!.assign(accumulate ? add(gradients[i]!.value(), value) : value))
+        const result = metrics!.clone()
+        metrics!.dispose()
+        return [result]
+      },
+      { name: `forward and backward (${spec.kind})`, mode: form.mode, precision: form.precision },
+    )
+  }
+
+  const update = runtime.compile(
+    (scalars_4) => {
+      const at = (i: number): Tensor => reshape(slice(scalars_4!, [i], [1]), [])
+      const [learningRate, maxGradNorm, correction1, correction2] = [at(0), at(1), at(2), at(3)]
+      const values = gradients.map((variable) => variable.value())
+      const norm = globalNorm(values)
+      const scale = minimum(1, div(maxGradNorm, maximum(norm, 1e-12)))
+      // x - x is 0 for finite x only: a bad gradient leaves everything as it was.
+      const finite = equal(sub(norm, norm), 0)
+      specs.forEach((spec, i) => {
+        const before = { parameter: variables[i]!.value(), first: first[i]!.value(), second: second[i]!.value() }
+        const after = adamW(before.parameter, mul(values[i]!, scale), before.first, before.second, settings.adamW, { learningRate, correction1, correction2 }, spec.decay)
+        variables[i]!.assign(where(finite, after.parameter, before.parameter))
+        first[i]!.assign(where(finite, after.first, before.first))
+        second[i]!.assign(where(finite, after.second, before.second))
+      })
+      return [reshape(norm, [1])]
+    },
+    { name: "optimizer step", mode: "xla" },
+  )
+
+  const step: TrainStep = {
+    moments: { first, second },
+    stepsTaken: 0,
+    forwardBackward(batch, spec, form) {
+      const accumulate = accumulating
+      const run = cached(`${objectiveKey(spec)} ${form.mode} ${form.precision} ${accumulate}`, () => compileForwardBackward(spec, form, accumulate))
+      const vector = withBatch(batch, (inputs) => {
+        const scalars = tensor1d([...Object.values(objectiveScalars(spec)), spec.temperature])
+        const [metrics] = run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars)
+        return metrics!.dataSync()
+      })
+      accumulating = true
+      return unpackMetrics(vector)
+    },
+    discard() {
+      accumulating = false
+    },
+    optimStep({ learningRate, maxGradNorm }) {
+      const taken = step.stepsTaken + 1
+      const gradNorm = tidy(() => {
+        const [norm] = update(tensor1d([learningRate, maxGradNorm, 1 - settings.adamW.beta1 ** taken, 1 - settings.adamW.beta2 ** taken]))
+        return norm!.dataSync()[0]!
+      })
+      accumulating = false
+      const skipped = !Number.isFinite(gradNorm)
+      if (!skipped) step.stepsTaken = taken
+      return { gradNorm, skipped }
+    },
+    logProbs(name, batch, weights, form) {
+      const run = cached(`log-probs ${name} ${form.mode} ${form.precision}`, () =>
+        runtime.compile(
+          (ids_BT, positions_BT, targets_N) => {
+            const values = weights()
+            return [targetLogProbs(runtime.raw, logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!)), targets_N!, scalar(1))]
+          },
+          { name: "log-probs", mode: form.mode, precision: form.precision },
+        ),
+      )
+      const predicted = withBatch(batch, (inputs) => {
+        const [values] = run(inputs.ids, inputs.positions, inputs.targets)
+        return values!.dataSync() as Float32Array
+      })
+      const out = new Float32Array(batch.rows * batch.length)
+      for (let row = 0; row < batch.rows; row++) {
+        const start = row * batch.length
+        out.set(predicted.subarray(start, start + batch.length - 1), start + 1)
+      }
+      return out
+    },
+    dispose() {
+      for (const run of compiled.values()) run.dispose()
+      update.dispose()
+      for (const variable of [...gradients, ...first, ...second]) variable.dispose()
+    },
+  }
+  return step
+}
+
+interface BatchTensors {
+  readonly ids: Tensor
+  readonly positions: Tensor
+  readonly targets: Tensor
+  readonly floats: Tensor
+}
+
+/**
+ * Uploads a batch. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; what
+ * the last position of a row would predict is the next row's first token, a prompt token that is never trained.
+ */
+function withBatch<T>(batch: MicroBatch, use: (inputs: BatchTensors) => T): T {
+  const { rows, length } = batch
+  const size = rows * length
+  const targets = new Int32Array(size)
+  targets.set(batch.tokenIds.subarray(1))
+  const floats = new Float32Array(4 * size)
+  const shifted = (column: number, values: ArrayLike<number>): void => {
+    for (let i = 1; i < size; i++) if (i % length !== 0) floats[column * size + i - 1] = values[i]!
+  }
+  shifted(0, batch.lossMask)
+  shifted(1, batch.behaviorLogProbs)
+  shifted(2, batch.advantages)
+  shifted(3, batch.weights)
+  let result: T | undefined
+  tidy(() => {
+    result = use({
+      ids: tensor(batch.tokenIds, [rows, length], "int32"),
+      positions: tensor(batch.positions, [rows, length], "int32"),
+      targets: tensor1d(targets, "int32"),
+      floats: tensor(floats, [4, size]),
+    })
+  })
+  return result!
+}
+
