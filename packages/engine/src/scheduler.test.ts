@@ -237,7 +237,7 @@ test("random adds, aborts, freezes and weight changes lose nothing and mix nothi
       for (const one of actions) {
         if (one.kind === "add") sequences.push(scheduler.add(one.one))
         else if (one.kind === "turn") await turn(scheduler, runner, String(version))
-        else if (one.kind === "abort") sequences[one.index] && scheduler.abort(sequences[one.index]!)
+        else if (one.kind === "abort") sequences.slice(one.index, one.index + 1).forEach((sequence) => scheduler.abort(sequence))
         else if (one.kind === "mode") scheduler.setMode(one.mode as "run")
         else {
           scheduler.preemptAll()

@@ -7,6 +7,8 @@ export interface HashRunnerOptions {
   readonly slots?: number
   readonly maxModelLength?: number
   readonly vocabSize?: number
+  /** Only ids below this are ever drawn; makes large vocabularies cheap. Default: all. */
+  readonly drawnIds?: number
   readonly chunkSizes?: readonly number[]
   /** Identity of the first weights; `loadWeights(folder)` sets it to the hash of the folder's name. */
   readonly weights?: number
@@ -49,6 +51,7 @@ export function createHashRunner(options: HashRunnerOptions = {}): HashRunner {
     dtype: "f32",
     backend: "hash",
   }
+  const drawnIds = Math.min(options.drawnIds ?? info.vocabSize, info.vocabSize)
   let weights = options.weights ?? 1
   // Entry p of a slot is the state after token p; a real cache likewise keeps stale entries past its end.
   const caches = Array.from({ length: info.slots }, () => new Uint32Array(info.maxModelLength))
@@ -110,7 +113,7 @@ export function createHashRunner(options: HashRunnerOptions = {}): HashRunner {
       const logProbs = new Float32Array(tokenIds.length)
       let state = 0
       tokenIds.forEach((tokenId, position) => {
-        if (position > 0) logProbs[position] = Math.log(softmaxOf(state, tokenId, info.vocabSize))
+        if (position > 0) logProbs[position] = Math.log(softmaxOf(state, tokenId, drawnIds))
         state = mix(mix(position === 0 ? 0 : state, tokenId), mix(position, weights))
       })
       return logProbs
@@ -124,7 +127,7 @@ export function createHashRunner(options: HashRunnerOptions = {}): HashRunner {
 
   function next(input: SlotInput, lastToken: number, position: number, topCount: number): Drawn {
     const state = store(input.slot, position, lastToken)
-    const logits = Float64Array.from({ length: info.vocabSize }, (_, id) => logitOf(state, id))
+    const logits = Float64Array.from({ length: drawnIds }, (_, id) => logitOf(state, id))
     return drawToken(logits, input, (id) => (mix(mix(input.seed, position), id) + 0.5) / 2 ** 32, topCount)
   }
 }
@@ -133,8 +136,9 @@ function logitOf(state: number, tokenId: number): number {
   return (mix(state, tokenId) / 2 ** 32) * 4
 }
 
-function softmaxOf(state: number, tokenId: number, vocabSize: number): number {
+function softmaxOf(state: number, tokenId: number, drawnIds: number): number {
+  if (tokenId >= drawnIds) return 0
   let sum = 0
-  for (let id = 0; id < vocabSize; id++) sum += Math.exp(logitOf(state, id))
+  for (let id = 0; id < drawnIds; id++) sum += Math.exp(logitOf(state, id))
   return Math.exp(logitOf(state, tokenId)) / sum
 }

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 import { embeddedServer } from "./embedded.ts"
-import { createEngine, type Engine, type EngineOptions } from "./engine.ts"
+import { createEngine } from "./create-engine.ts"
+import type { Engine, EngineOptions } from "./engine.ts"
 import type { EngineRequest } from "./request.ts"
 import { createByteTokenizer, createHashRunner, type HashRunner, type HashRunnerOptions } from "./testing/index.ts"
 
