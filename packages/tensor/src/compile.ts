@@ -71,7 +71,7 @@ export function record(backend: TensorflowBackend, name: string, fn: (...inputs:
 export function trace(backend: TensorflowBackend, name: string, fn: (...inputs: Tensor[]) => Tensor[], signature: Signature): TracedFunction {
   const recording = record(backend, name, fn, signature)
   try {
-    return recording.trace.end(recording.inputs, recording.outputs.map((meta) => meta.id))
+    return recording.trace.end(name, recording.inputs, recording.outputs.map((meta) => meta.id))
   } catch (cause) {
     throw named(name, cause)
   }

@@ -1,7 +1,27 @@
 export type { HostArray } from "./binding.ts"
 export type { CompiledFunction, CompileMode, CompileOptions, MatMulPrecision } from "./compile.ts"
+export { openDefaultRuntime, type DefaultOptions } from "./default.ts"
 export { DType } from "./dtype.ts"
 export { openRuntime, type OpenOptions } from "./open.ts"
+export {
+  cacheFolder,
+  ensureRuntime,
+  findRuntime,
+  installRuntime,
+  pins,
+  runtimeInfo,
+  systemHost,
+  type Environment,
+  type FindOptions,
+  type FoundRuntime,
+  type Host,
+  type InstallOptions,
+  type InstallProgress,
+  type RuntimeInfo as InstalledRuntimeInfo,
+  type RuntimeKind,
+  type RuntimeLookup,
+  type RuntimePin,
+} from "./install/index.ts"
 export type { RawOps } from "./raw.ts"
 export { type BackendName, fromBfloat16, type RuntimeInfo, type TensorRuntime, type VariableType } from "./runtime.ts"
 export { toBfloat16, type Variable } from "./variable.ts"

@@ -2,7 +2,7 @@
 // The eager (TFE_*) and graph (TF_*) halves of the C API live in the same shared library.
 import { dlopen, FFIType, ptr, toArrayBuffer, type Pointer } from "bun:ffi"
 import { existsSync } from "node:fs"
-import { CohortError } from "@cohort/errors"
+import { CohortError, messageOf } from "@cohort/errors"
 
 const P = FFIType.ptr
 const I = FFIType.i32
@@ -133,7 +133,18 @@ function withoutStderr<T>(body: () => T): T {
 }
 
 /** Element-wise work between matrix products is compiled by XLA; the products themselves stay with oneDNN. */
-const clusterFlags = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE --tf_xla_min_cluster_size=2"
+const clusterFlags = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE --tf_xla_min_cluster_size=2 --tf_xla_deterministic_cluster_names"
+
+/** What the user can do about a message of the dynamic loader. */
+export function loadHint(message: string): string {
+  if (/libstdc\+\+|libgcc_s|GLIBCXX_|CXXABI_/.test(message))
+    return "The C++ runtime is missing or old: install libstdc++6 (Debian, Ubuntu: apt-get install libstdc++6; Fedora: dnf install libstdc++; Nix: add stdenv.cc.cc.lib to LD_LIBRARY_PATH)."
+  if (/GLIBC_\d/.test(message)) return "The C library of this system is older than the library needs: use a newer distribution or a container."
+  if (/wrong ELF class|invalid ELF header|Exec format/.test(message)) return "The file is not a library for this CPU: run `cohort runtime install` to fetch the right one."
+  const missing = /(\S+\.so[.\d]*): cannot open shared object file/.exec(message)?.[1]
+  if (missing !== undefined && !message.includes(`library "${missing}"`)) return `Install the system package that holds ${missing}, or add its folder to LD_LIBRARY_PATH.`
+  return "Run `cohort runtime install` to fetch the library that this version was tested with."
+}
 
 /**
  * Opens libtensorflow.
@@ -150,10 +161,8 @@ export function openLibrary(path: string, xlaCacheDir?: string): Library {
   try {
     c = withoutStderr(() => dlopen(path, symbolTable).symbols)
   } catch (cause) {
-    throw new CohortError("runtime_unavailable", `libtensorflow: ${path} does not load: ${String(cause)}`, {
-      cause,
-      hint: "Run `cohort runtime install` to fetch the library that this version was tested with.",
-    })
+    const message = messageOf(cause)
+    throw new CohortError("runtime_unavailable", `libtensorflow: ${path} does not load: ${message}`, { cause, hint: loadHint(message) })
   }
   const version = String(c.TF_Version())
   if (!version.startsWith("2."))

@@ -2,7 +2,7 @@
 import "@tensorflow/tfjs-core/dist/register_all_gradients"
 import { backend as tfBackend, env as tfEnv, removeBackend, setBackend } from "@tensorflow/tfjs-core"
 import type { BackendWasm } from "@tensorflow/tfjs-backend-wasm"
-import { CohortError, messageOf } from "@cohort/errors"
+import { CohortError, isCohortError, messageOf } from "@cohort/errors"
 import { availableParallelism } from "node:os"
 import { createBinding } from "./binding.ts"
 import { createCluster } from "./cluster.ts"
@@ -22,12 +22,14 @@ export interface OpenOptions {
   readonly backend?: "auto" | BackendName
   /** Path of libtensorflow_cc.so.2; absent means that it is not installed. */
   readonly libraryPath?: string | undefined
-  /** Why there is no library path, for the line that explains a fallback. */
-  readonly libraryMissing?: string
+  /** Why there is no library path and what to do about it, for the line that explains a fallback. */
+  readonly libraryMissing?: { readonly reason: string; readonly hint: string } | undefined
+  /** Why `backend` names one, for the same line. */
+  readonly because?: string
   /** Threads of one op; default all cores. */
-  readonly threads?: number
+  readonly threads?: number | undefined
   /** Folder where compiled XLA programs are kept between starts. */
-  readonly xlaCacheDir?: string
+  readonly xlaCacheDir?: string | undefined
 }
 
 const tensorflowBackend = "tensorflow"
@@ -51,11 +53,11 @@ const howToGetTheFastOne = "Run `cohort runtime install` for the fast one."
 export async function openRuntime(options: OpenOptions = {}): Promise<TensorRuntime> {
   tfEnv().set("PROD", true)
   const wanted = options.backend ?? "auto"
-  const reasons: string[] = []
+  const refused: string[] = []
   const order: readonly BackendName[] = wanted === "auto" ? ["tensorflow", "wasm", "cpu"] : [wanted]
   for (const name of order) {
     try {
-      const runtime = await openBackend(name, options, reasons.length === 0 ? "" : `${reasons.join("; ")}. ${howToGetTheFastOne}`)
+      const runtime = await openBackend(name, options, wanted === "auto" ? refused.join(" ") : (options.because ?? `${wanted} was asked for.`))
       // After the backend, whose imports register tfjs's own again.
       registerGradients()
       try {
@@ -66,11 +68,12 @@ export async function openRuntime(options: OpenOptions = {}): Promise<TensorRunt
       }
       return runtime
     } catch (error) {
-      reasons.push(`${name}: ${messageOf(error)}`)
       if (wanted !== "auto") throw error
+      const hint = isCohortError(error) ? error.hint : undefined
+      refused.push(`${name} is not used: ${messageOf(error)}.${hint === undefined ? "" : ` ${hint}`}`)
     }
   }
-  throw new CohortError("runtime_unavailable", `no tensor backend works: ${reasons.join("; ")}`, { hint: howToGetTheFastOne })
+  throw new CohortError("runtime_unavailable", `no tensor backend works: ${refused.join(" ")}`, { hint: howToGetTheFastOne })
 }
 
 async function openBackend(name: BackendName, options: OpenOptions, because: string): Promise<TensorRuntime> {
@@ -105,7 +108,7 @@ function share(state: NonNullable<typeof shared>): TensorRuntime {
 
 async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
   if (options.libraryPath === undefined)
-    throw new CohortError("runtime_unavailable", options.libraryMissing ?? "libtensorflow is not installed", { hint: howToGetTheFastOne })
+    throw new CohortError("runtime_unavailable", options.libraryMissing?.reason ?? "libtensorflow is not installed", { hint: options.libraryMissing?.hint ?? howToGetTheFastOne })
   if (shared !== undefined) {
     if (shared.path !== options.libraryPath)
       throw new CohortError("runtime_unavailable", `this thread already runs ${shared.path}, so ${options.libraryPath} cannot be opened too`, { hint: "Close the first runtime, or use a Worker." })

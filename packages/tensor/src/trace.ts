@@ -1,12 +1,15 @@
 // Records ops into a TensorFlow graph and turns the graph into a function. Traces nest: the inner one takes what it uses of the
 // outer one as arguments.
 import { CohortError } from "@cohort/errors"
+import { createHash } from "node:crypto"
 import { type Attribute, AttributeKind, type Binding, dimensions, firstNodeId, type HostArray, type Recorder, type TensorMeta } from "./binding.ts"
 import { byteSize, DType, sizeOf } from "./dtype.ts"
 import type { Address } from "./library.ts"
 
 interface Node {
   readonly trace: Trace
+  /** Name within its graph: the same in each run of the program. */
+  readonly label: string
   readonly op: Address
   readonly output: number
   readonly shape: number[]
@@ -30,7 +33,14 @@ export interface TracedFunction {
 const listOps: Readonly<Record<string, number>> = { ConcatV2: 1, Pack: 0, AddN: 0, IdentityN: 0 }
 
 let nextNodeId = firstNodeId
-let nextFunction = 0
+const namesInUse = new Set<string>()
+
+/** `content` where it is free, else with a number: two functions can do the same. */
+function freeName(content: string): string {
+  let name = content
+  for (let i = 1; namesInUse.has(name); i++) name = `${content}_${i}`
+  return name
+}
 const nodes = new Map<number, Node>()
 
 export class Trace implements Recorder {
@@ -39,6 +49,8 @@ export class Trace implements Recorder {
   readonly #known = new Map<number, number>()
   readonly #captures: number[] = []
   readonly #ids: number[] = []
+  /** Of everything recorded. XLA's cache on disk knows a program by its function's name, so the name must follow from the content. */
+  readonly #digest = createHash("sha256")
   readonly #functions = new Set<string>()
   readonly #owned: TracedFunction[] = []
   readonly #parent: Recorder | undefined
@@ -87,7 +99,7 @@ export class Trace implements Recorder {
       check("set shape")
     }
     const id = nextNodeId++
-    nodes.set(id, { trace: this, op, output, shape, dtype })
+    nodes.set(id, { trace: this, label: `${this.#count}:${output}`, op, output, shape, dtype })
     this.#ids.push(id)
     return { id, shape, dtype }
   }
@@ -95,6 +107,7 @@ export class Trace implements Recorder {
   /** Adds an argument of the function. */
   argument(dtype: number, shape: readonly number[]): TensorMeta {
     const { c, name } = this.#binding.library
+    this.#digest.update(`argument ${dtype} [${shape.join()}]\n`)
     const description = this.#begin("Placeholder")
     c.TF_SetAttrType(description, name("dtype"), dtype)
     c.TF_SetAttrShape(description, name("shape"), dimensions(shape), shape.length)
@@ -104,6 +117,7 @@ export class Trace implements Recorder {
   #constant(values: HostArray, shape: readonly number[], dtype: number): TensorMeta {
     const { c, name, status, check, view } = this.#binding.library
     const bytes = sizeOf(shape) * byteSize(dtype as DType)
+    this.#digest.update(`constant ${dtype} [${shape.join()}]\n`).update(new Uint8Array(values.buffer, values.byteOffset, bytes))
     const tensor = c.TF_AllocateTensor(dtype, dimensions(shape), shape.length, bytes) as Address
     if (bytes > 0) view(c.TF_TensorData(tensor) as Address, bytes).set(new Uint8Array(values.buffer, values.byteOffset, bytes))
     const description = this.#begin("Const")
@@ -148,6 +162,7 @@ export class Trace implements Recorder {
   #add(op: string, attributes: readonly Attribute[], inputs: readonly number[], control?: number): Address {
     const { c } = this.#binding.library
     const ids = inputs.map((id) => this.node(id))
+    this.#digest.update(`${op} ${labels(ids)} ${JSON.stringify(attributes)} ${control === undefined ? "" : labels([control])}\n`)
     const description = this.#begin(op)
     const outside = listOps[op]
     const listed = outside === undefined ? 0 : ids.length - outside
@@ -236,6 +251,7 @@ export class Trace implements Recorder {
     this.#addLibrary(body)
     const { c } = this.#binding.library
     const ids = state.map((id) => this.node(id))
+    this.#digest.update(`while ${condition.name} ${body.name} ${labels(ids)}\n`)
     const description = this.#begin("StatelessWhile")
     c.TF_AddInputList(description, locations(ids), ids.length)
     const metas = ids.map((id) => nodes.get(id)!)
@@ -267,7 +283,7 @@ export class Trace implements Recorder {
   }
 
   /** Closes the trace. The function's outputs are `outputs`, its inputs `inputs` and then its captures, in the order given. */
-  end(inputs: readonly number[], outputs: readonly number[], captures: readonly number[] = this.#captures): TracedFunction {
+  end(title: string, inputs: readonly number[], outputs: readonly number[], captures: readonly number[] = this.#captures): TracedFunction {
     const { c, name, status, check } = this.#binding.library
     try {
       const results = outputs.map((id) => this.node(id))
@@ -275,15 +291,17 @@ export class Trace implements Recorder {
         if (variable.dirty)
           // Reads of the old value must come first: the store waits for the read.
           this.#add("AssignVariableOp", [{ name: "dtype", type: AttributeKind.type, value: variable.value.dtype }], [handle, variable.value.id], variable.read)
-      const functionName = `cohort_${nextFunction++}`
       if (captures.length < this.#captures.length) throw new CohortError("internal", "captures were added after their order was fixed")
       const all = [...inputs, ...captures.map((id) => this.node(id))]
+      this.#digest.update(`end ${labels(all)} ${labels(results)}\n`)
+      const functionName = freeName(`cohort_${title.replaceAll(/[^A-Za-z0-9_]/g, "_")}_${this.#digest.digest("hex").slice(0, 16)}`)
       const made = c.TF_GraphToFunction(
         this.#graph, name(functionName), 0, -1, null, all.length, locations(all), results.length, locations(results), null, null, null, status,
       ) as Address
       check("function")
       c.TFE_ContextAddFunction(this.#binding.context, made, status)
       check("add function")
+      namesInUse.add(functionName)
       this.#ended = true
       return {
         name: functionName,
@@ -318,6 +336,7 @@ export function releaseFunction(binding: Binding, traced: TracedFunction): void 
   for (const id of traced.captures) binding.deleteTensor(id)
   c.TFE_ContextRemoveFunction(binding.context, name(traced.name), status)
   check("remove function")
+  namesInUse.delete(traced.name)
   c.TF_DeleteFunction(traced.function)
   for (const owned of traced.owned) releaseFunction(binding, owned)
 }
@@ -333,6 +352,10 @@ export function currentTrace(binding: Binding): Trace | undefined {
 export function describe(binding: Binding, id: number): { shape: readonly number[]; dtype: number } {
   const node = nodes.get(id)
   return node ?? binding.describe(id)
+}
+
+function labels(ids: readonly number[]): string {
+  return ids.map((id) => nodes.get(id)!.label).join(" ")
 }
 
 /** TF_Output[]: pairs of operation pointer and output index, 16 bytes each. */

@@ -29,9 +29,9 @@ export function createWhileLoop(backend: TensorflowBackend) {
       // Both functions must take the same arguments: what either captures is passed to both, and handed on by the body unchanged.
       const invariants = [...new Set([...repeated.trace.captures, ...asked.trace.captures])]
       const held = invariants.map((id) => repeated.trace.node(id))
-      const bodyFunction = repeated.trace.end(repeated.inputs, [...repeated.outputs.map((meta) => meta.id), ...held], invariants)
+      const bodyFunction = repeated.trace.end("while_body", repeated.inputs, [...repeated.outputs.map((meta) => meta.id), ...held], invariants)
       outer.own(bodyFunction)
-      const conditionFunction = asked.trace.end(asked.inputs, asked.outputs.map((meta) => meta.id), invariants)
+      const conditionFunction = asked.trace.end("while_condition", asked.inputs, asked.outputs.map((meta) => meta.id), invariants)
       outer.own(conditionFunction)
       const results = outer.whileLoop(conditionFunction, bodyFunction, [...ids, ...invariants])
       return results.slice(0, ids.length).map((meta) => wrap(backend, meta))
