@@ -182,6 +182,20 @@ describe("pause", () => {
     expect((await result)[0]!.finish.reason).toBe("length")
   })
 
+  test("that comes while weights load returns only after it took effect", async () => {
+    const loading = Promise.withResolvers<void>()
+    const { engine } = start({ beforeCall: (call) => (call === "loadWeights" ? loading.promise : undefined) })
+    await engine.pause("keep", true)
+    const { result } = engine.submit(asked)
+    const loaded = engine.loadWeights(await weightsFolder())
+    await Bun.sleep(5)
+    const paused = engine.pause("abort", true)
+    loading.resolve()
+    await Promise.all([loaded, paused])
+    expect(engine.health()).toMatchObject({ running: 0, waiting: 0 })
+    expect((await result)[0]!.finish.reason).toBe("abort")
+  })
+
   test("twice, in any mix of modes, both return", async () => {
     const { engine } = start()
     engine.submit({ ...asked, maxTokens: 100 }).result.catch(() => undefined)

@@ -96,7 +96,7 @@ describe("a sequence's tokens", () => {
   })
 
   test("end at the context's end with length, filled to the last token", async () => {
-    for (const chunkSizes of [[1, 2, 4, 8], [1], [1, 16]]) {
+    for (const chunkSizes of [[1, 2, 4, 8], [1], [1, 16], [1, 19]]) {
       const runner = createHashRunner({ maxModelLength: 20, chunkSizes })
       const scheduler = createScheduler(runner.info)
       const sequence = scheduler.add(spec({ maxTokens: 1000 }))
@@ -196,6 +196,16 @@ describe("a change of weights", () => {
     expect(scheduler.counters.preemptions).toBe(0)
   })
 
+  test("puts what was running in front of what waits", async () => {
+    const runner = createHashRunner({ slots: 1 })
+    const scheduler = createScheduler(runner.info)
+    const [first, second] = [scheduler.add(spec()), scheduler.add(spec())]
+    await turn(scheduler, runner)
+    scheduler.preemptAll()
+    await turn(scheduler, runner)
+    expect([first!.slot, second!.slot]).toEqual([0, undefined])
+  })
+
   test("does not count a preempted prompt twice", async () => {
     const { scheduler } = await switched(true)
     expect(scheduler.counters.promptTokens).toBe(3)
@@ -280,7 +290,8 @@ test("an abort while a call is computed ignores that call's tokens", async () =>
   await turn(scheduler, runner)
   const step = scheduler.next() as DecodeStep
   scheduler.abort(dropped!)
-  scheduler.decoded(step, await runner.decode(step.inputs, step.steps, 0), "1")
+  const progress = scheduler.decoded(step, await runner.decode(step.inputs, step.steps, 0), "1")
+  expect(progress.map((one) => one.sequence)).toEqual([kept!])
   expect(dropped!.outputIds).toEqual([])
   expect(dropped!.finish).toEqual({ reason: "abort", stopReason: null })
   expect(kept!.outputIds.length).toBeGreaterThan(0)

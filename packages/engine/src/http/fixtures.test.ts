@@ -22,10 +22,12 @@ const find = (number: string) => read(files.find((name) => name.startsWith(numbe
 
 let engine: Engine
 let app: Hono
+/** Slows the runner, so that a request is still under way when a test acts. */
+let pauseMs = 0
 
 beforeAll(() => {
   const vocabSize = 152_000
-  const runner = createHashRunner({ vocabSize, drawnIds: 256, maxModelLength: 2048, slots: 8, chunkSizes: [1, 4] })
+  const runner = createHashRunner({ vocabSize, drawnIds: 256, maxModelLength: 2048, slots: 8, chunkSizes: [1, 4], beforeCall: () => (pauseMs > 0 ? Bun.sleep(pauseMs) : undefined) })
   engine = createEngine({ runner, tokenizer: createByteTokenizer({ vocabSize }), modelName: "policy", now: () => 0, random: () => 0.25 })
   app = createEngineApp({ engine, now: () => 1_700_000_000_000, random: Math.random })
 })
@@ -134,6 +136,28 @@ describe("streams send the recorded events", () => {
       expect(differences(last[0], last[1])).toEqual([])
     })
 
+  test("text offsets go on from chunk to chunk, per choice", async () => {
+    const ours = events(await (await ask(find("034"))).text()).slice(0, -2).map((event) => JSON.parse(event) as { choices: { index: number; logprobs: { text_offset: number[]; tokens: string[] } }[] })
+    const ends = new Map<number, number>()
+    for (const { choices } of ours)
+      for (const { index, logprobs } of choices)
+        logprobs.tokens.forEach((token, at) => {
+          expect(logprobs.text_offset[at]).toBe(ends.get(index) ?? 0)
+          ends.set(index, logprobs.text_offset[at]! + token.length)
+        })
+    expect(ends.size).toBe(2)
+  })
+
+  test("a reader that stops reading ends every prompt of the request", async () => {
+    const { request } = find("027")
+    const answer = await ask({ ...find("027"), request: { ...request, body: { ...request.body, max_tokens: 1500, stream: true, ignore_eos: true } } })
+    const reader = answer.body!.getReader()
+    await reader.read()
+    expect(engine.health().running).toBe(4)
+    await reader.cancel()
+    expect(engine.health()).toMatchObject({ running: 0, waiting: 0 })
+  })
+
   test("chat: role first with the prompt's ids, then text, then the reason", async () => {
     const body = { ...find("050").request.body, stream: true, logprobs: false, top_logprobs: null }
     const answer = await ask({ ...find("050"), request: { ...find("050").request, body } })
@@ -149,9 +173,12 @@ describe("streams send the recorded events", () => {
 describe("requests in flight", () => {
   /** Asks, does something while the request runs, and gives the answer's body. */
   async function during(number: string, act: () => Promise<unknown>): Promise<unknown> {
+    const before = engine.metrics().counters.generationTokens
+    pauseMs = 2
     const pending = ask(find(number))
-    while (engine.health().running === 0) await Bun.sleep(1)
+    while (engine.metrics().counters.generationTokens === before) await Bun.sleep(1)
     await act()
+    pauseMs = 0
     return await (await pending).json()
   }
 
