@@ -45,6 +45,7 @@ export function buildSampleGroup(
   return {
     ...identity,
     samples,
+    rewards,
     rewardMean: mean(rewards),
     rewardSpread: Math.sqrt(mean(rewards.map((reward) => (reward - mean(rewards)) ** 2))),
     rewardParts: meanParts(members),

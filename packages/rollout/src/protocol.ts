@@ -9,6 +9,8 @@ export interface SampleGroup {
   readonly occurrence: number
   readonly row: PromptRow
   readonly samples: readonly Sample[]
+  /** Total of each member that scored, in member order. */
+  readonly rewards: readonly number[]
   /** Mean reward of the members that scored, and per reward name. */
   readonly rewardMean: number
   readonly rewardParts: Readonly<Record<string, number>>

@@ -1,0 +1,64 @@
+// The groups of one optimizer step, taken from the rollout side with the time it took to wait for them.
+import { CohortError } from "@cohort/errors"
+import type { Clock, RolloutWorker, SampleGroup } from "@cohort/rollout"
+
+export interface Window {
+  readonly groups: readonly SampleGroup[]
+  readonly waitSeconds: number
+}
+
+export interface WindowOptions {
+  readonly groups: number
+  readonly iterator: AsyncIterator<SampleGroup>
+  readonly worker: Pick<RolloutWorker, "status">
+  readonly clock: Clock
+  /** Silence of the worker's heartbeat after which it counts as hung, ms. */
+  readonly heartbeatStaleMs: number
+  readonly signal: AbortSignal
+}
+
+const lookEveryMs = 1_000
+
+/**
+ * Takes `groups` groups. Fewer come back when the prompts have ended or the signal aborted.
+ * @throws CohortError `worker_failed` when the rollout side failed or its heartbeat stopped, naming what is in flight
+ */
+export async function takeWindow(options: WindowOptions): Promise<Window> {
+  const { clock, iterator, signal } = options
+  const start = clock.now()
+  const groups: SampleGroup[] = []
+  while (groups.length < options.groups && !signal.aborted) {
+    const next = await nextOrHung(iterator, options)
+    if (next === undefined || next.done === true) break
+    groups.push(next.value)
+  }
+  return { groups, waitSeconds: (clock.now() - start) / 1000 }
+}
+
+async function nextOrHung(iterator: AsyncIterator<SampleGroup>, options: WindowOptions): Promise<IteratorResult<SampleGroup> | undefined> {
+  const { clock, worker, signal, heartbeatStaleMs } = options
+  const pending = iterator.next()
+  const watch = new AbortController()
+  const stopWatch = (): void => watch.abort()
+  signal.addEventListener("abort", stopWatch, { once: true })
+  try {
+    for (;;) {
+      const winner = await Promise.race([pending, clock.sleep(lookEveryMs, watch.signal).then(() => "look" as const, () => "stopped" as const)])
+      if (winner !== "look" && winner !== "stopped") return winner
+      if (signal.aborted) {
+        // The worker is stopped next, which ends the iterator; nobody waits for this promise then.
+        pending.catch(() => undefined)
+        return undefined
+      }
+      const { heartbeatAtMs, groupsInFlight, queueDepth, lastError } = worker.status
+      const silentMs = clock.now() - heartbeatAtMs
+      if (silentMs > heartbeatStaleMs)
+        throw new CohortError("worker_failed", `the rollout worker has been silent for ${Math.round(silentMs / 1000)} s with ${groupsInFlight} groups in flight and ${queueDepth} queued${lastError === undefined ? "" : `; its last error was: ${lastError}`}`, {
+          hint: "A synchronous reward or tool that never returns blocks it. Raise rollout.heartbeatStaleMs if it is only slow.",
+        })
+    }
+  } finally {
+    watch.abort()
+    signal.removeEventListener("abort", stopWatch)
+  }
+}
