@@ -6,7 +6,7 @@ import { ensureRuntime, type InstallProgress } from "./install/install.ts"
 import { findRuntime, type FoundRuntime } from "./install/find.ts"
 import { cacheFolder } from "./install/folders.ts"
 import { type Environment, type Host, systemHost } from "./install/host.ts"
-import { openRuntime } from "./open.ts"
+import { openRuntime, type OpenOptions } from "./open.ts"
 import type { BackendName, TensorRuntime } from "./runtime.ts"
 import { xlaCacheFolder } from "./xla-cache.ts"
 
@@ -26,25 +26,37 @@ export interface DefaultOptions {
 const backends: readonly string[] = ["auto", "tensorflow", "wasm", "cpu"]
 
 /**
- * Opens the fastest runtime that this machine can have; `runtime.info.because` is the sentence to show when that is not TensorFlow.
- * Installs TensorFlow into the cache folder first where it can be installed.
+ * Finds out how to open the fastest runtime that this machine can have, installing TensorFlow into the cache folder first where it
+ * can be installed. The result is plain data: several threads and processes open the same runtime from it.
  *
- * @throws CohortError `runtime_unavailable` when the backend asked for by name does not work or `COHORT_LIBTENSORFLOW` names no
- * library, `config_invalid` when `COHORT_TENSOR_BACKEND` names no backend, `aborted` when the signal ends an installation
+ * @throws CohortError `runtime_unavailable` when `COHORT_LIBTENSORFLOW` names no library, `config_invalid` when
+ * `COHORT_TENSOR_BACKEND` names no backend, `aborted` when the signal ends an installation
  * @example
- * const runtime = await openDefaultRuntime({ env: process.env, signal, onProgress: ({ message }) => console.error(message) })
+ * const open = await defaultOpenOptions({ env: process.env, signal })
+ * new Worker("trainer.ts").postMessage(open) // there: await openRuntime(open)
  */
-export async function openDefaultRuntime(options: DefaultOptions): Promise<TensorRuntime> {
+export async function defaultOpenOptions(options: DefaultOptions): Promise<OpenOptions> {
   const { env, threads, host = systemHost() } = options
   const forced = env.COHORT_TENSOR_BACKEND
   if (forced && !backends.includes(forced))
     throw new CohortError("config_invalid", `COHORT_TENSOR_BACKEND is "${forced}"`, { hint: `It can be ${backends.join(", ")}.` })
   const backend = (forced || options.backend) as "auto" | BackendName | undefined ?? "auto"
   if (backend === "wasm" || backend === "cpu")
-    return openRuntime({ backend, threads, because: forced ? `COHORT_TENSOR_BACKEND asks for ${backend}.` : `The settings ask for ${backend}.` })
+    return { backend, threads, because: forced ? `COHORT_TENSOR_BACKEND asks for ${backend}.` : `The settings ask for ${backend}.` }
   const found = await locate(options, host)
-  if ("reason" in found) return openRuntime({ backend, threads, libraryMissing: found })
-  return openRuntime({ backend, threads, libraryPath: found.libraryPath, xlaCacheDir: usableCache(xlaCacheFolder(cacheFolder(env, host.home), found)) })
+  if ("reason" in found) return { backend, threads, libraryMissing: found }
+  return { backend, threads, libraryPath: found.libraryPath, xlaCacheDir: usableCache(xlaCacheFolder(cacheFolder(env, host.home), found)) }
+}
+
+/**
+ * Opens the fastest runtime that this machine can have; `runtime.info.because` is the sentence to show when that is not TensorFlow.
+ *
+ * @throws CohortError as {@link defaultOpenOptions}, and `runtime_unavailable` when the backend asked for by name does not work
+ * @example
+ * const runtime = await openDefaultRuntime({ env: process.env, signal, onProgress: ({ message }) => console.error(message) })
+ */
+export async function openDefaultRuntime(options: DefaultOptions): Promise<TensorRuntime> {
+  return openRuntime(await defaultOpenOptions(options))
 }
 
 type Missing = { readonly reason: string; readonly hint: string }

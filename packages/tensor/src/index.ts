@@ -1,6 +1,6 @@
 export type { HostArray } from "./binding.ts"
 export type { CompiledFunction, CompileMode, CompileOptions, MatMulPrecision } from "./compile.ts"
-export { openDefaultRuntime, type DefaultOptions } from "./default.ts"
+export { defaultOpenOptions, openDefaultRuntime, type DefaultOptions } from "./default.ts"
 export { DType } from "./dtype.ts"
 export { openRuntime, type OpenOptions } from "./open.ts"
 export {
