@@ -1,4 +1,6 @@
 // The completions of one request, as sequences in the scheduler's queue.
+import { toCohortError, type CohortError } from "@cohort/errors"
+
 import { createOutputText, type OutputText } from "./output-text.ts"
 import type { EngineRequest } from "./request.ts"
 import type { Scheduler } from "./scheduler.ts"
@@ -11,11 +13,20 @@ export interface Children {
   readonly texts: readonly (OutputText | undefined)[]
 }
 
+export interface ChildrenOptions {
+  readonly scheduler: Scheduler
+  readonly tokenizer: EngineTokenizer
+  readonly random: () => number
+  /** A tokenizer that cannot decode a token ends this request alone, not the engine. */
+  readonly onTextFailure: (error: CohortError) => void
+}
+
 /**
  * Queues `n` sequences: child i draws with seed + i, or with a seed of its own when none is given.
  * Throws `inference_rejected` when the prompt leaves no room.
  */
-export function queueChildren(request: EngineRequest, scheduler: Scheduler, tokenizer: EngineTokenizer, random: () => number): Children {
+export function queueChildren(request: EngineRequest, options: ChildrenOptions): Children {
+  const { scheduler, tokenizer, random } = options
   const stopTokens = new Map<number, number | null>()
   for (const id of request.stopTokenIds ?? []) stopTokens.set(id, id)
   if (!request.ignoreEos) tokenizer.eosTokenIds.forEach((id, index) => stopTokens.set(id, index === 0 ? null : id))
@@ -39,8 +50,19 @@ export function queueChildren(request: EngineRequest, scheduler: Scheduler, toke
       seed: request.seed === undefined ? Math.floor(random() * 2 ** 32) : (request.seed + index) >>> 0,
       stopTokens,
       topLogProbs: request.topLogProbs ?? 0,
-      ...(text === undefined ? {} : { watch: text.push }),
+      ...(text === undefined ? {} : { watch: guarded(text, options) }),
     })
   })
   return { sequences, texts }
+}
+
+function guarded(text: OutputText, { onTextFailure }: ChildrenOptions): OutputText["push"] {
+  return (tokenId, stopped) => {
+    try {
+      return text.push(tokenId, stopped)
+    } catch (cause) {
+      onTextFailure(toCohortError(cause, "inference_failed", `Decoding token ${tokenId} failed`))
+      return undefined
+    }
+  }
 }

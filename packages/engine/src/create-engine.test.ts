@@ -115,6 +115,20 @@ describe("submit", () => {
     expect((await engine.submit(asked).result)[0]!.tokenIds.length).toBe(20)
   })
 
+  test("a token that the tokenizer cannot decode fails its request alone", async () => {
+    const bytes = createByteTokenizer()
+    const decode: typeof bytes.decode = (ids, options) => {
+      if (Array.from(ids).includes(3)) throw new Error("no such id")
+      return bytes.decode(ids, options)
+    }
+    const { engine } = start({ drawnIds: 4, slots: 4 }, { tokenizer: { ...bytes, decode } })
+    const [bad, good] = [engine.submit({ ...asked, n: 2, text: true }).result, engine.submit(asked).result]
+    expect(bad).rejects.toThrow("Decoding token 3 failed: no such id")
+    expect((await good)[0]!.tokenIds.length).toBe(20)
+    expect(engine.health()).toMatchObject({ ready: true, running: 0, waiting: 0 })
+    expect((await engine.submit({ ...asked, n: 4 }).result).length).toBe(4)
+  })
+
   test("leaving a stream early ends the request", async () => {
     const { engine } = start()
     for await (const _ of engine.submit({ ...asked, maxTokens: 100, stream: true }).deltas()) break

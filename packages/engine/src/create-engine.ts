@@ -176,7 +176,7 @@ export function createEngine(options: EngineOptions): Engine {
       const error = refusal()
       if (error !== undefined) throw error
       if (request.signal?.aborted) throw new CohortError("aborted", "The request was aborted before it was queued.", { cause: request.signal.reason })
-      const { sequences, texts } = queueChildren(request, scheduler, tokenizer, random)
+      const { sequences, texts } = queueChildren(request, { scheduler, tokenizer, random, onTextFailure: (error) => drop(entry, error) })
       const entry = createActiveRequest({ id: request.id, startedAtMs: now(), sequences, texts, stream: request.stream ?? false, onLeave: () => drop(entry, leftError()) })
       active.add(entry)
       for (const sequence of sequences) owner.set(sequence.id, entry)

@@ -111,6 +111,7 @@ export function createScheduler(info: RunnerInfo): Scheduler {
 
   /** Moves sequences from the queue into free slots; equal token contents share one prefill. */
   function admit(): PrefillStep | undefined {
+    if (freeSlots.length === 0 || waiting.length === 0) return undefined
     const groups = new Map<string, { tokenIds: Int32Array; slots: number[] }>()
     const kept: Sequence[] = []
     for (const sequence of waiting) {
@@ -167,6 +168,8 @@ export function createScheduler(info: RunnerInfo): Scheduler {
     const mayStop = outputIds.length >= spec.minTokens
     const stopReason = mayStop ? spec.stopTokens.get(tokenId) : undefined
     const matched = spec.watch?.(tokenId, stopReason !== undefined)
+    // The watcher may have ended its whole request.
+    if (sequence.finish !== undefined) return
     if (stopReason !== undefined) end(sequence, { reason: "stop", stopReason })
     else if (matched !== undefined && mayStop) end(sequence, { reason: "stop", stopReason: matched })
     else if (outputIds.length >= outputLimit(spec, contextLength)) end(sequence, { reason: "length", stopReason: null })
