@@ -25,6 +25,11 @@ export function engineTokenizer(tokenizer: Tokenizer, modelVocabSize = tokenizer
     decode: (ids, options) => tokenizer.decode(known(ids), options),
     encodeChat: (prompt) => tokenizer.encode(render(tokenizer, prompt)),
     tokenString: (id) => tokenizer.idToToken(id) ?? "",
+    parseToolCalls(ids, toolNames) {
+      const { message, toolCalls } = tokenizer.parseIds(ids, { toolNames })
+      const content = typeof message.content === "string" ? message.content : ""
+      return { content, calls: toolCalls.map((call) => ({ name: call.function.name, arguments: argumentsText(call.function.arguments) })) }
+    },
     eosTokenIds: tokenizer.eosTokenIds,
     vocabSize: Math.max(tokenizer.vocabSize, modelVocabSize),
   }
@@ -51,4 +56,8 @@ function endInside(text: string, final: unknown): string {
   const at = content === "" ? -1 : text.lastIndexOf(content)
   if (at < 0) throw new CohortError("inference_rejected", "continue_final_message needs a final message whose text the chat template shows unchanged.", { hint: "End the messages with a non-empty assistant text." })
   return text.slice(0, at + content.length)
+}
+
+function argumentsText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value)
 }

@@ -11,6 +11,12 @@ export interface ChatPrompt {
   readonly templateArguments?: Readonly<Record<string, unknown>>
 }
 
+/** A tool call as OpenAI's clients read it; `arguments` is JSON text. */
+export interface ParsedToolCall {
+  readonly name: string
+  readonly arguments: string
+}
+
 export interface EngineTokenizer {
   encode(text: string, options: { readonly addSpecialTokens: boolean }): Int32Array
   decode(ids: ArrayLike<number>, options: { readonly skipSpecialTokens: boolean }): string
@@ -18,6 +24,8 @@ export interface EngineTokenizer {
   encodeChat(prompt: ChatPrompt): Int32Array
   /** The vocabulary's own spelling of one token, for `return_token_strs`. */
   tokenString(id: number): string
+  /** Splits an answer to a chat with tools into what is said and what is called. Absent: calls stay text. Never throws. */
+  parseToolCalls?(ids: readonly number[], toolNames: readonly string[]): { readonly content: string; readonly calls: readonly ParsedToolCall[] }
   /** Ids that end a completion; the first is the model's own end token. */
   readonly eosTokenIds: readonly number[]
   readonly vocabSize: number

@@ -1,5 +1,5 @@
-// POST /v1/chat/completions: messages through the chat template. Tools reach the template; a call in the answer stays text,
-// since parsing belongs to whoever runs the tools.
+// POST /v1/chat/completions: messages through the chat template. With tools, a whole answer's calls are parsed out of its text;
+// a stream's text is passed on as it comes.
 import { Hono, type Context } from "hono"
 
 import type { Completion } from "../request.ts"
@@ -24,6 +24,9 @@ interface Answer {
   readonly logProbs: number | undefined
   readonly withTokenIds: boolean
   readonly includeUsage: boolean
+  /** Names of the tools on offer when calls may be parsed. */
+  readonly toolNames: readonly string[]
+  readonly newId: () => string
   readonly spelling: TokenSpelling
 }
 
@@ -88,6 +91,8 @@ async function chat(api: Api, context: Context): Promise<Response> {
     logProbs: wantsLogProbs ? (top ?? 0) : undefined,
     withTokenIds,
     includeUsage,
+    toolNames: toolChoice === "none" ? [] : (prompt.tools ?? []).flatMap(nameOfTool),
+    newId: api.newId,
     spelling: { tokenizer: engine.tokenizer, asIds },
   }
   const room = fitContext(engine, promptIds.length, maxTokens, engine.contextLength)
@@ -95,6 +100,24 @@ async function chat(api: Api, context: Context): Promise<Response> {
   if (stream) return eventStream(chunks(answer, job))
   const [completions, scores] = await Promise.all([job.collect(), sampling.promptLogProbs === undefined ? undefined : engine.score(promptIds)])
   return context.json(whole(answer, completions[0]!, scores))
+}
+
+/** Message and reason: an answer that calls tools and ended by itself ends with "tool_calls". */
+function messageOf(answer: Answer, completion: Completion) {
+  const { tokenizer } = answer.spelling
+  const parsed = answer.toolNames.length === 0 ? undefined : tokenizer.parseToolCalls?.(completion.tokenIds, answer.toolNames)
+  const rest = { refusal: null, annotations: null, audio: null, function_call: null }
+  const { reason } = completion.finish
+  if (parsed === undefined || parsed.calls.length === 0)
+    return { message: { role: "assistant", content: completion.text, ...rest, reasoning: null }, finish_reason: reason }
+  const calls = parsed.calls.map((call) => ({ id: `chatcmpl-tool-${answer.newId()}`, type: "function", function: call }))
+  const content = parsed.content.trim() === "" ? null : parsed.content
+  return { message: { role: "assistant", content, ...rest, tool_calls: calls, reasoning: null }, finish_reason: reason === "stop" ? "tool_calls" : reason }
+}
+
+function nameOfTool(tool: unknown): readonly string[] {
+  const name = (tool as { readonly function?: { readonly name?: unknown } } | null)?.function?.name
+  return typeof name === "string" ? [name] : []
 }
 
 function whole(answer: Answer, completions: readonly Completion[], scores: Float32Array | undefined) {
@@ -105,9 +128,8 @@ function whole(answer: Answer, completions: readonly Completion[], scores: Float
     model: answer.model,
     choices: completions.map((completion) => ({
       index: completion.index,
-      message: { role: "assistant", content: completion.text, refusal: null, annotations: null, audio: null, function_call: null, reasoning: null },
+      ...messageOf(answer, completion),
       logprobs: answer.logProbs === undefined ? null : chatLogProbs(answer.spelling, completion, answer.logProbs),
-      finish_reason: completion.finish.reason,
       stop_reason: completion.finish.stopReason,
       token_ids: answer.withTokenIds ? completion.tokenIds : null,
       routed_experts: null,
