@@ -1,0 +1,394 @@
+// The composition root: everything a run is made of, wired together once, taken apart in the opposite order whatever happens.
+import { appendFileSync } from "node:fs"
+import { availableParallelism } from "node:os"
+import { isAbsolute, join, resolve } from "node:path"
+import { bucketLadder } from "@cohort/batching"
+import { checkResume, promptsPerStep, type RunConfig, tokenBudget } from "@cohort/config"
+import { createCursor, createHubClient, type CursorState, hubSettings, openDataset, type PromptCursor, restoreCursor } from "@cohort/data"
+import type { EnvironmentFactory, RowSource } from "@cohort/env"
+import { CohortError, messageOf, toCohortError } from "@cohort/errors"
+import { systemClock, waitUntilReady } from "@cohort/inference"
+import { kinds, type Ledger, openLedger } from "@cohort/ledger"
+import type { SetupContext, Tracker } from "@cohort/plugin"
+import { createRolloutWorker, downWeightPolicy, episodeTokenizer, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom } from "@cohort/rollout"
+import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
+import { openTokenizer } from "@cohort/tokenizer"
+import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
+import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
+import { evaluate } from "./evaluate.ts"
+import { type Progress, trainLoop } from "./loop.ts"
+import { watchMemory } from "./memory.ts"
+import { advantageRule } from "./objective.ts"
+import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
+import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
+import { modelName, openServers, type Servers } from "./servers.ts"
+
+/** Things to close, last opened first; each close is tried whatever the others do. */
+class Closers {
+  readonly #open: { readonly what: string; readonly close: () => unknown }[] = []
+  add<T>(what: string, value: T, close: (value: T) => unknown): T {
+    this.#open.push({ what, close: () => close(value) })
+    return value
+  }
+  async closeAll(onProblem: (message: string) => void): Promise<void> {
+    for (const { what, close } of this.#open.splice(0).toReversed()) {
+      try {
+        await close()
+      } catch (error) {
+        onProblem(`closing ${what}: ${messageOf(error)}`)
+      }
+    }
+  }
+}
+
+/**
+ * Starts a run: makes its folder at once, does the rest in the background.
+ *
+ * @throws CohortError `config_invalid` for a resume that changes what may not change, `checkpoint_invalid`, `disk_full`
+ * @example
+ * const run = await createRun({ config, registry, projectDir, env: process.env, onUpdate: console.log, signal })
+ * const summary = await run.finished
+ */
+export async function createRun(options: RunOptions): Promise<Run> {
+  const { config } = options
+  const parent = isAbsolute(config.runDir) ? config.runDir : resolve(options.projectDir, config.runDir)
+  const folder = options.resume === undefined ? createRunFolder(parent, config.name, new Date()) : runFolder(resolve(options.resume))
+  if (options.resume !== undefined) checkResume(await readStoredConfig(folder), config)
+  writeJson(join(folder.dir, "config.json"), config)
+  if (options.origins !== undefined) writeJson(join(folder.dir, "origins.json"), options.origins)
+  return { id: folder.id, dir: folder.dir, finished: execute(options, folder) }
+}
+
+async function readStoredConfig(folder: RunFolder): Promise<RunConfig> {
+  const file = Bun.file(join(folder.dir, "config.json"))
+  if (!(await file.exists())) throw new CohortError("checkpoint_invalid", `${folder.dir} is no run folder: config.json is missing`, { hint: "Give the folder that a run printed when it started." })
+  return (await file.json()) as RunConfig
+}
+
+async function execute(options: RunOptions, folder: RunFolder): Promise<RunSummary> {
+  const closers = new Closers()
+  const warn = (message: string): void => options.onUpdate({ kind: "warning", message })
+  try {
+    return await new Execution(options, folder, closers, warn).run()
+  } catch (error) {
+    const typed = toCohortError(error, "internal")
+    writeJson(join(folder.dir, "failure.json"), { code: typed.code, message: typed.message, hint: typed.hint ?? null })
+    throw typed
+  } finally {
+    await closers.closeAll(warn)
+  }
+}
+
+interface Tasks {
+  readonly train: RowSource
+  readonly heldOut: RowSource | undefined
+  readonly environment: EnvironmentFactory | undefined
+}
+
+class Execution {
+  readonly #options: RunOptions
+  readonly #config: RunConfig
+  readonly #folder: RunFolder
+  readonly #closers: Closers
+  readonly #warn: (message: string) => void
+  readonly #startedAt = performance.now()
+  readonly #syncs: SyncReport[] = []
+  readonly #progress: Progress = { step: 0, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0 }
+  #firstStepAt: number | undefined
+  #lastCheckpoint: string | null = null
+
+  constructor(options: RunOptions, folder: RunFolder, closers: Closers, warn: (message: string) => void) {
+    this.#options = options
+    this.#config = options.config
+    this.#folder = folder
+    this.#closers = closers
+    this.#warn = warn
+  }
+
+  async run(): Promise<RunSummary> {
+    const { config, signal } = { config: this.#config, signal: this.#options.signal }
+    const resumed = this.#options.resume === undefined ? undefined : latestCheckpoint(this.#folder)
+    if (resumed !== undefined) {
+      const { step, samplesTrained, trainedTokens, trainSeconds } = resumed.state
+      Object.assign(this.#progress, { step, samplesTrained, trainedTokens, trainSeconds })
+      this.#lastCheckpoint = resumed.dir
+    }
+    const ledger = this.#closers.add("the ledger", openLedger(this.#folder.ledgerPath, { now: Date.now }), (open) => open.close())
+    if (resumed !== undefined) ledger.append({ kind: kinds.resumed, atMs: Date.now(), step: resumed.state.step })
+    const setup = this.#setupContext()
+    const [tasks, rewards] = [await this.#openTasks(setup), await this.#openRewards(setup)]
+    const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
+    const modelFolder = resolve(this.#options.projectDir, config.model.path)
+    const { backend, servers } = await this.#openCompute(modelFolder, resumed?.dir)
+    const memory = this.#closers.add("the memory watch", watchMemory(() => [process.pid, ...servers.pids()]), (watch) => watch.stop())
+    const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
+    const transfer = await this.#openTransfer(backend, servers)
+    if (resumed !== undefined || config.inference.kind !== "embedded") await transfer.push(this.#progress.step, signal)
+    const services = this.#services(modelFolder, servers, health.maxModelLength)
+    const trackers = await this.#openTrackers(setup)
+    const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services)
+
+    const evalBefore = resumed === undefined ? await evaluateAt(this.#progress.step) : null
+    const worker = this.#closers.add("the rollout worker", this.#openWorker(services, tasks, rewards.entries, cursor, ledger), (open) => open.stop())
+    const save = (): Promise<void> => this.#saveCheckpoint(backend, cursor, ledger)
+    this.#options.onUpdate({ kind: "phase", phase: "train", message: `training ${config.train.steps - this.#progress.step} steps of ${config.train.completionsPerStep} completions` })
+    const trainStart = performance.now()
+    await worker.start()
+    const budget = tokenBudget(config, health.maxModelLength).value
+    const stopped = await trainLoop({
+      config, backend, worker, transfer,
+      shapes: bucketLadder({ maxLength: Math.min(health.maxModelLength, config.data.maxPromptTokens + config.rollout.maxCompletionTokens), tokenBudget: budget, samplesPerStep: config.train.completionsPerStep }),
+      groupsPerStep: promptsPerStep(config),
+      progress: this.#progress,
+      clock: systemClock,
+      signal,
+      append: (event) => ledger.append({ atMs: Date.now(), ...event }),
+      giveBack: (occurrence) => this.#giveBack(cursor, ledger, occurrence),
+      onSync: (report) => this.#syncs.push(report),
+      onUpdate: this.#options.onUpdate,
+      onStep: async (step, metrics) => {
+        this.#firstStepAt ??= performance.now()
+        ledger.metrics(step, metrics)
+        for (const tracker of trackers) await tracker.log(step, metrics)
+        this.#options.onUpdate({ kind: "step", report: { step, totalSteps: config.train.steps, metrics } })
+        if (config.train.checkpointEverySteps > 0 && step % config.train.checkpointEverySteps === 0) await save()
+        if (config.eval.everySteps > 0 && step % config.eval.everySteps === 0 && step < config.train.steps) await evaluateAt(step)
+      },
+    })
+    const trainSeconds = (performance.now() - trainStart) / 1000
+    await worker.stop()
+    this.#options.onUpdate({ kind: "phase", phase: "save", message: "writing the last checkpoint" })
+    await save()
+    const evalAfter = stopped === "interrupted" ? null : await evaluateAt(this.#progress.step)
+    for (const tracker of trackers) await tracker.close()
+    const summary = this.#summary({ ledger, stopped, trainSeconds, evalBefore, evalAfter, peakRssBytes: memory.peakBytes })
+    writeJson(join(this.#folder.dir, "summary.json"), summary)
+    this.#options.onUpdate({ kind: "phase", phase: "done", message: this.#folder.dir })
+    return summary
+  }
+
+  #setupContext(): SetupContext {
+    return {
+      signal: this.#options.signal,
+      log: (message) => this.#warn(message),
+      random: seededRandom(this.#config.seed),
+      projectDir: this.#options.projectDir,
+      run: { id: this.#folder.id, dir: this.#folder.dir },
+    }
+  }
+
+  async #openTasks(setup: SetupContext): Promise<Tasks> {
+    const { registry, projectDir, env } = this.#options
+    const { data, environment } = this.#config
+    for (const name of this.#config.plugins) await registry.load(name, projectDir, "plugins")
+    const isFile = /\.(jsonl|json|parquet)$/.test(data.source)
+    const open = (path: string): Promise<RowSource> =>
+      openDataset({ path: resolve(projectDir, path), promptColumn: data.promptColumn, hub: createHubClient(hubSettings(env)), signal: setup.signal })
+    if (!isFile) {
+      const tasks = await registry.environment(data.source, setup, { options: data.options, askedBy: "data.source" })
+      return { train: tasks.train, heldOut: tasks.heldOut, environment: tasks.environment }
+    }
+    const episodes = environment === undefined ? undefined : await registry.environment(environment.use, setup, { options: environment.options, askedBy: "environment.use" })
+    return { train: await open(data.source), heldOut: data.evalSource === undefined ? undefined : await open(data.evalSource), environment: episodes?.environment }
+  }
+
+  async #openRewards(setup: SetupContext): Promise<{ readonly entries: readonly RewardEntry[]; readonly fullMarks: number }> {
+    const loaded = await Promise.all(
+      this.#config.rewards.map(async (use, index) => ({ use, reward: await this.#options.registry.reward(use.use, setup, { options: use.options, askedBy: `rewards[${index}].use` }) })),
+    )
+    return {
+      entries: loaded.map(({ use, reward }) => ({ name: reward.name, weight: use.weight, reward: reward.reward, timeoutMs: use.deadlineMs, maxAttempts: use.retries + 1 })),
+      fullMarks: loaded[0]?.reward.range?.[1] ?? 1,
+    }
+  }
+
+  /** A resumed cursor goes on after everything that was ever admitted; what did not end comes again first. */
+  #openCursor(train: RowSource, ledger: Ledger, state: CheckpointState | undefined): PromptCursor {
+    const { seed, data } = this.#config
+    if (train.size === 0) throw new CohortError("dataset_invalid", `${train.name} has no prompts`, { hint: "Check data.source and its options." })
+    if (state === undefined) return createCursor(train, { seed, shuffle: data.shuffle })
+    const before = state.cursor as CursorState
+    const account = ledger.occurrences()
+    const admitted = account.occurrences.reduce((next, { occurrence }) => Math.max(next, occurrence + 1), before.next)
+    const cursor = restoreCursor(train, { ...before, next: admitted, returned: [] }, { seed, shuffle: data.shuffle })
+    for (const { occurrence, state: ended } of account.occurrences) if (ended === "lost" || ended === "givenBack") cursor.giveBack(occurrence)
+    return cursor
+  }
+
+  #giveBack(cursor: PromptCursor, ledger: Ledger, occurrence: number): void {
+    cursor.giveBack(occurrence)
+    ledger.append({ kind: kinds.givenBack, atMs: Date.now(), occurrence })
+  }
+
+  async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers }> {
+    const { env, signal, onUpdate } = this.#options
+    const { backend: settings, inference, train } = this.#config
+    onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
+    const runtime = await defaultOpenOptions({
+      env, signal,
+      onProgress: ({ message, bytes, totalBytes }) => onUpdate({ kind: "progress", message, done: bytes, total: totalBytes }),
+    })
+    const cache = cacheFolder(env, systemHost().home)
+    const cores = availableParallelism()
+    onUpdate({ kind: "phase", phase: "model", message: `loading ${modelFolder}` })
+    const opening = Promise.allSettled([
+      spawnEmbeddedBackend(
+        { ...runtime, threads: settings.threads === "auto" ? cores : settings.threads },
+        {
+          modelFolder: checkpoint ?? modelFolder,
+          adamW: { beta1: train.beta1, beta2: train.beta2, epsilon: train.adamEpsilon, weightDecay: train.weightDecay },
+          compile: settings.compile, precision: settings.precision, entropy: true,
+          formMemory: join(cache, "forms", "train.json"), machine: `${runtime.libraryPath === undefined ? "fallback" : runtime.xlaCacheDir ?? "tensorflow"} ${cores}`,
+        },
+      ).then((open) => this.#closers.add("the trainer thread", open, (backend) => backend.close())),
+      openServers({
+        config: this.#config, env, logPath: this.#folder.engineLogPath, startVersion: this.#progress.step, signal, onWarning: this.#warn,
+        ...(inference.kind === "embedded" && inference.urls.length === 0
+          ? {
+              engine: {
+                modelFolder: checkpoint ?? modelFolder, modelName, version: this.#progress.step,
+                runtime: { ...runtime, threads: inference.threads === "auto" ? cores : inference.threads },
+                slots: inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots,
+                dtype: inference.dtype,
+                formMemory: join(cache, "forms", "decode.json"),
+                ...(inference.maxModelLength === "auto" ? {} : { maxModelLength: inference.maxModelLength }),
+              },
+            }
+          : {}),
+      }).then((open) => this.#closers.add("the inference servers", open, (servers) => servers.close())),
+    ] as const)
+    const [backend, servers] = await opening
+    if (backend.status === "rejected") throw backend.reason
+    if (servers.status === "rejected") throw servers.reason
+    if (backend.value.info.because !== "") this.#warn(backend.value.info.because)
+    onUpdate({ kind: "phase", phase: "engine", message: `${backend.value.parameters.toLocaleString("en")} parameters, ${backend.value.info.backend} ${backend.value.info.version}; inference at ${servers.value.pool.members.map((member) => member.name ?? "server").join(", ")}` })
+    if (checkpoint !== undefined) await backend.value.load(checkpoint)
+    return { backend: backend.value, servers: servers.value }
+  }
+
+  async #openTransfer(backend: SpawnedBackend, servers: Servers): Promise<WeightTransfer> {
+    const { transfer: settings } = this.#config
+    const shared = { pauseMode: settings.pauseMode, pauseTimeoutMs: settings.timeoutMs, loadTimeoutMs: settings.timeoutMs, log: this.#warn }
+    const transfer =
+      settings.kind === "none" ? noTransfer()
+      : settings.kind === "filesystem" || settings.dir !== undefined ? filesystemTransfer({ ...shared, dir: resolve(this.#options.projectDir, settings.dir ?? join(this.#folder.dir, "weights")) })
+      : sharedMemoryTransfer({ pauseMode: shared.pauseMode, pauseTimeoutMs: shared.pauseTimeoutMs, loadTimeoutMs: shared.loadTimeoutMs })
+    await transfer.init(backend.weights(), servers.pool.members)
+    return this.#closers.add("the weight transfer", transfer, (open) => open.close())
+  }
+
+  #services(modelFolder: string, servers: Servers, maxModelLength: number): EpisodeServices {
+    const { rollout } = this.#config
+    return {
+      tokenizer: episodeTokenizer(openTokenizer(modelFolder), rollout.chatTemplateArgs as Parameters<typeof episodeTokenizer>[1]),
+      server: servers.pool,
+      clock: systemClock,
+      limits: {
+        maxModelLength, maxTurns: 16,
+        generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: 60_000, environmentTimeoutMs: 60_000,
+        episodeTimeoutMs: 16 * rollout.generateTimeoutMs, forkThresholdTokens: 8,
+      },
+      log: this.#warn,
+    }
+  }
+
+  #sampling(): Parameters<typeof evaluate>[0]["sampling"] {
+    const { maxCompletionTokens, temperature, topP, topK, minP, repetitionPenalty } = this.#config.rollout
+    return { maxTokens: maxCompletionTokens, temperature, topP, topK, minP, repetitionPenalty, stopTokenIds: [] }
+  }
+
+  #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger): GroupRolloutWorker {
+    const { rollout, staleness, train, seed, inference } = this.#config
+    const groupsPerStep = promptsPerStep(this.#config)
+    const slots = inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots
+    // Twice the slots: the engine always finds the next group in its queue.
+    const concurrent = rollout.maxInflightGroups === "auto" ? Math.max(rollout.groupSize, 2 * slots) : rollout.maxInflightGroups * rollout.groupSize
+    return createRolloutWorker({
+      ...services,
+      groupSize: rollout.groupSize,
+      rules: { maxAttempts: 3, minMembers: 2 },
+      retryDelayMs: 500,
+      sampling: this.#sampling(),
+      seed,
+      environmentOf: () => tasks.environment,
+      rewards,
+      environmentWeight: 1,
+      advantages: advantageRule(this.#config),
+      filterZeroSpread: false,
+      emit: (event) => ledger.append(event),
+      nextPrompt: () => cursor.next(),
+      promptTimeoutMs: 60_000,
+      policy: staleness.policy === "drop" ? pacedPolicy : downWeightPolicy(),
+      maxStaleness: staleness.maxSteps,
+      groupsPerStep,
+      stepsPerSync: staleness.weightSyncSteps,
+      startVersion: this.#progress.step,
+      queueCapacity: rollout.queueGroups === "auto" ? Math.max(1, (staleness.maxSteps + 1) * groupsPerStep) : rollout.queueGroups,
+      maxConcurrentRollouts: concurrent,
+      maxGroupsInFlight: Math.max(1, Math.ceil(concurrent / rollout.groupSize)),
+      heartbeatMs: 1_000,
+      stopTimeoutMs: 15_000,
+      maxConsecutiveFailures: 4 * groupsPerStep,
+      maxConsecutiveFiltered: 100 * groupsPerStep,
+      onGiveBack: (occurrence) => cursor.giveBack(occurrence),
+    })
+  }
+
+  async #evaluate(step: number, tasks: Tasks, rewards: readonly RewardEntry[], fullMarks: number, services: EpisodeServices): Promise<EvalReport | null> {
+    if (tasks.heldOut === undefined) return null
+    const { eval: settings, seed, inference, train } = this.#config
+    this.#options.onUpdate({ kind: "phase", phase: "eval", message: `evaluating on ${Math.min(settings.prompts, tasks.heldOut.size)} held-out prompts` })
+    const report = await evaluate({
+      ...services,
+      source: tasks.heldOut, prompts: settings.prompts, samples: settings.samples,
+      sampling: { ...this.#sampling(), temperature: settings.temperature },
+      seed, rewards, fullMarks, step, retryDelayMs: 500, signal: this.#options.signal,
+      concurrency: 2 * (inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots),
+      ...(tasks.environment === undefined ? {} : { environment: tasks.environment }),
+    })
+    this.#options.onUpdate({ kind: "eval", report })
+    return report
+  }
+
+  async #openTrackers(setup: SetupContext): Promise<readonly Tracker[]> {
+    const trackers: Tracker[] = []
+    for (const [index, { use, options }] of this.#config.tracking.trackers.entries())
+      trackers.push(use === "jsonl" ? this.#jsonlTracker() : await this.#options.registry.tracker(use, setup, { options, askedBy: `tracking.trackers[${index}].use` }))
+    return trackers
+  }
+
+  #jsonlTracker(): Tracker {
+    return {
+      log: (step, metrics) => appendFileSync(this.#folder.metricsPath, `${JSON.stringify({ step, time: Date.now(), ...metrics })}\n`),
+      close() {},
+    }
+  }
+
+  async #saveCheckpoint(backend: SpawnedBackend, cursor: PromptCursor, ledger: Ledger): Promise<void> {
+    ledger.flush()
+    const state: CheckpointState = { format: 1, cursor: cursor.state(), ...this.#progress }
+    this.#lastCheckpoint = await writeCheckpoint(this.#folder, state, this.#config.train.keepCheckpoints, (dir) => backend.save(dir))
+    ledger.append({ kind: "checkpoint.written", atMs: Date.now(), step: state.step })
+    this.#options.onUpdate({ kind: "checkpoint", dir: this.#lastCheckpoint, step: state.step })
+  }
+
+  #summary(end: { ledger: Ledger; stopped: StopReason; trainSeconds: number; evalBefore: EvalReport | null; evalAfter: EvalReport | null; peakRssBytes: number }): RunSummary {
+    const { ledger, trainSeconds } = end
+    const { ages, dropsByReason } = ledger.summary()
+    const { step, samplesTrained, trainedTokens } = this.#progress
+    return {
+      runDir: this.#folder.dir, stopped: end.stopped, steps: step, trainSeconds,
+      seconds: (performance.now() - this.#startedAt) / 1000,
+      secondsToFirstStep: this.#firstStepAt === undefined ? null : (this.#firstStepAt - this.#startedAt) / 1000,
+      evalBefore: end.evalBefore, evalAfter: end.evalAfter,
+      samplesTrained, trainedTokens,
+      samplesPerSecond: samplesTrained / trainSeconds, trainedTokensPerSecond: trainedTokens / trainSeconds,
+      weightSyncs: this.#syncs,
+      ageP50: ages.p50, ageP95: ages.p95, ageMax: ages.max,
+      dropped: dropsByReason,
+      checkpoint: this.#lastCheckpoint,
+      peakRssBytes: end.peakRssBytes,
+    }
+  }
+}
+

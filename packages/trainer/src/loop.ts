@@ -1,0 +1,155 @@
+// The training loop: take a window of groups, train it, publish the weights, say so. Synchronous training is this loop with
+// `staleness.maxSteps` 0; nothing in here knows the difference.
+import { collate, planBatches, windowTotals, type BatchShape } from "@cohort/batching"
+import type { RunConfig } from "@cohort/config"
+import { CohortError, messageOf } from "@cohort/errors"
+import { addMetrics, EMPTY_METRICS, type ObjectiveMetrics } from "@cohort/loss"
+import { learningRate } from "@cohort/model"
+import { type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup } from "@cohort/rollout"
+import type { WeightTransfer } from "@cohort/weight-transfer"
+import type { TrainerBackend } from "./backend.ts"
+import { objectiveOf, windowSamples } from "./objective.ts"
+import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
+import { stepMetrics } from "./step-metrics.ts"
+import { takeWindow } from "./window.ts"
+
+/** Sums over the steps of a run; a resumed run goes on from its checkpoint's. */
+export interface Progress {
+  step: number
+  samplesTrained: number
+  trainedTokens: number
+  trainSeconds: number
+}
+
+export interface LoopOptions {
+  readonly config: RunConfig
+  readonly backend: TrainerBackend
+  readonly worker: GroupRolloutWorker
+  readonly transfer: WeightTransfer
+  readonly shapes: readonly BatchShape[]
+  readonly groupsPerStep: number
+  readonly progress: Progress
+  readonly clock: Clock
+  /** Ends the run after the step in progress. */
+  readonly signal: AbortSignal
+  readonly append: (event: { kind: string; step?: number; version?: number; occurrence?: number; groupId?: string; reason?: string; data?: Record<string, unknown> }) => void
+  /** A group that was taken and will not be trained here: its prompt comes again. */
+  readonly giveBack: (occurrence: number) => void
+  /** Told of each finished step before the next begins: trackers, checkpoints and evaluations hang here. */
+  readonly onStep: (step: number, metrics: Readonly<Record<string, number>>) => Promise<void>
+  readonly onUpdate: (update: RunUpdate) => void
+  readonly onSync: (report: SyncReport) => void
+}
+
+/** Steps in a row whose gradient was not finite before the run stops. */
+const maxSkippedInRow = 3
+
+/** Trains until a stop condition of the config holds, the prompts end, or the signal aborts. */
+export async function trainLoop(options: LoopOptions): Promise<StopReason> {
+  const { config, worker, progress, clock, signal } = options
+  const iterator = worker.samples[Symbol.asyncIterator]()
+  const startedAt = clock.now()
+  let skippedInRow = 0
+  while (progress.step < config.train.steps) {
+    const stepStart = clock.now()
+    const window = await takeWindow({ groups: options.groupsPerStep, iterator, worker, clock, heartbeatStaleMs: config.rollout.heartbeatStaleMs, signal })
+    if (window.groups.length < options.groupsPerStep) {
+      for (const group of window.groups) options.giveBack(group.occurrence)
+      return signal.aborted ? "interrupted" : "data"
+    }
+    const version = progress.step
+    const trained = await trainWindow(options, window.groups)
+    if (trained.skipped) {
+      for (const group of window.groups) worker.release(group.occurrence, "non_finite_gradient")
+      options.onUpdate({ kind: "warning", message: `step ${version + 1}: the gradient is not finite (norm ${trained.gradNorm}, loss ${trained.metrics.loss}); weights stay as they were and its ${window.groups.length} groups are dropped` })
+      if (++skippedInRow >= maxSkippedInRow)
+        throw new CohortError("numeric", `${skippedInRow} steps in a row had a gradient that is not finite`, { hint: "Lower train.learningRate or train.maxGradNorm, and look at reward and completion lengths of the last steps." })
+      continue
+    }
+    skippedInRow = 0
+    progress.step = version + 1
+    progress.samplesTrained += trained.samples
+    progress.trainedTokens += trained.metrics.tokens
+    for (const group of window.groups) recordTrained(options, group, version)
+    const sync = progress.step % config.staleness.weightSyncSteps === 0 ? await publish(options, progress.step) : undefined
+    worker.setPolicyVersion(progress.step)
+    const seconds = (clock.now() - stepStart) / 1000
+    progress.trainSeconds += seconds
+    const metrics = stepMetrics({
+      groups: window.groups, metrics: trained.metrics, plan: trained.plan, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
+      gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
+      seconds, waitSeconds: window.waitSeconds, trainSeconds: trained.seconds, syncSeconds: sync?.seconds ?? 0,
+    })
+    await options.onStep(progress.step, metrics)
+    if (signal.aborted) return "interrupted"
+    if (config.train.maxSeconds !== undefined && (clock.now() - startedAt) / 1000 >= config.train.maxSeconds) return "time"
+    if (config.train.stopAtReward !== undefined && metrics["reward/mean"]! >= config.train.stopAtReward) return "reward"
+  }
+  return "steps"
+}
+
+interface TrainedWindow {
+  readonly skipped: boolean
+  readonly gradNorm: number
+  readonly learningRate: number
+  readonly metrics: ObjectiveMetrics
+  readonly samples: number
+  readonly seconds: number
+  readonly plan: ReturnType<typeof planBatches>["stats"]
+}
+
+async function trainWindow(options: LoopOptions, groups: readonly SampleGroup[]): Promise<TrainedWindow> {
+  const { config, backend, clock, progress } = options
+  const start = clock.now()
+  const samples = windowSamples(config, groups)
+  const plan = planBatches(samples, { buckets: options.shapes })
+  for (const sample of plan.droppedOverBudget)
+    options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
+  const kept = plan.batches.flatMap((batch) => batch.samples)
+  const spec = objectiveOf(config, windowTotals(kept))
+  const batches = plan.batches.map(({ samples: members, shape }) => collate(members, shape))
+  const rate = learningRate({ kind: config.train.schedule, peak: config.train.learningRate, warmupSteps: config.train.warmupSteps, totalSteps: config.train.steps }, progress.step)
+  let metrics = EMPTY_METRICS
+  let gradNorm = 0
+  let skipped = false
+  for (let iteration = 0; iteration < config.train.iterations && !skipped; iteration++) {
+    let pass = EMPTY_METRICS
+    for (const batch of batches) pass = addMetrics(pass, await backend.forwardBackward(batch, spec))
+    const step = await backend.optimStep({ learningRate: rate, maxGradNorm: config.train.maxGradNorm })
+    if (iteration === 0) metrics = pass
+    gradNorm = step.gradNorm
+    skipped = step.skipped
+  }
+  return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, plan: plan.stats }
+}
+
+function recordTrained(options: LoopOptions, group: SampleGroup, version: number): void {
+  options.append({
+    kind: "group.trained",
+    step: version + 1,
+    version,
+    groupId: group.id,
+    occurrence: group.occurrence,
+    data: { oldestVersion: group.oldestVersion, trainedTokens: group.trainedTokens, rewardMean: group.rewardMean, samples: group.samples.length },
+  })
+}
+
+/** Pushes the weights. Servers that cannot take them keep the old ones, which the next step's staleness shows; none at all ends the run. */
+async function publish(options: LoopOptions, version: number): Promise<SyncReport> {
+  const { transfer, append, signal, config } = options
+  const deadline = AbortSignal.timeout(config.transfer.timeoutMs)
+  try {
+    // An interrupted run still finishes its push: stopping half-way would leave servers paused.
+    const { seconds, pausedSeconds, bytes, servers } = await transfer.push(version, deadline)
+    const report: SyncReport = { version, seconds, pausedSeconds, bytes }
+    for (const server of servers) if (!server.ok) options.onUpdate({ kind: "warning", message: `${server.name} did not take version ${version}: ${server.error ?? "no reason given"}` })
+    append({ kind: "weights.pushed", version, data: { seconds, pausedSeconds, bytes } })
+    options.onSync(report)
+    options.onUpdate({ kind: "sync", report })
+    return report
+  } catch (error) {
+    append({ kind: "weights.failed", version, reason: messageOf(error) })
+    if (signal.aborted) return { version, seconds: 0, pausedSeconds: 0, bytes: 0 }
+    throw error
+  }
+}

@@ -1,0 +1,101 @@
+// The inference side of a run: servers that the user started, or an embedded engine process that is started here and started again
+// when it dies.
+import { CohortError, messageOf } from "@cohort/errors"
+import { type EngineProcess, type HostOptions, spawnEngineProcess } from "@cohort/engine/process"
+import { type InferenceServer, inferenceServer, type ServerPool, serverPool } from "@cohort/inference"
+import type { RunConfig } from "@cohort/config"
+
+export interface Servers {
+  readonly pool: ServerPool
+  /** Process ids of engines started here. */
+  pids(): readonly number[]
+  close(): Promise<void>
+}
+
+export interface ServersOptions {
+  readonly config: RunConfig
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** How an embedded engine is started; absent with servers of the user's own. */
+  readonly engine?: Omit<HostOptions, "port">
+  readonly logPath: string
+  readonly startVersion: number
+  readonly signal: AbortSignal
+  readonly onWarning: (message: string) => void
+}
+
+/** Starts of a dying engine within one run before the run gives up. */
+const maxRestarts = 3
+export const modelName = "policy"
+
+/**
+ * Opens the servers of a run.
+ * @throws CohortError `config_invalid` for an API key variable that is not set, and what starting the engine throws
+ */
+export async function openServers(options: ServersOptions): Promise<Servers> {
+  const { config, onWarning } = options
+  if (options.engine !== undefined) return superviseEngine(options, options.engine)
+  const servers = config.inference.urls.map((url) => client(options, url, config.inference.kind))
+  return {
+    pool: serverPool(servers, { now: () => performance.now(), onChange: onWarning }),
+    pids: () => [],
+    close: async () => void (await Promise.allSettled(servers.map((server) => server.close()))),
+  }
+}
+
+function client(options: ServersOptions, url: string, kind: RunConfig["inference"]["kind"]): InferenceServer {
+  const { config, env } = options
+  const { apiKeyEnv } = config.inference
+  const apiKey = apiKeyEnv === undefined ? undefined : env[apiKeyEnv]
+  if (apiKeyEnv !== undefined && !apiKey)
+    throw new CohortError("config_invalid", `inference.apiKeyEnv names ${apiKeyEnv}, which is not set`, { hint: `Set ${apiKeyEnv}, or remove inference.apiKeyEnv.` })
+  return inferenceServer({
+    kind,
+    url,
+    model: modelName,
+    name: url,
+    requestTimeoutMs: config.inference.requestTimeoutMs,
+    loadTimeoutMs: config.transfer.timeoutMs,
+    clearCacheOnPause: config.transfer.clearCache,
+    initialVersion: options.startVersion,
+    retry: { attempts: 2, firstDelayMs: 200, maxDelayMs: 5_000 },
+    ...(apiKey === undefined ? {} : { apiKey }),
+  })
+}
+
+async function superviseEngine(options: ServersOptions, engine: Omit<HostOptions, "port">): Promise<Servers> {
+  const { config, onWarning, logPath, signal } = options
+  const start = (port: number): Promise<EngineProcess> =>
+    spawnEngineProcess({ ...engine, port }, { logPath, startTimeoutMs: config.inference.startTimeoutMs, signal })
+  let current = await start(0)
+  let closing = false
+  let restarts = 0
+  // The same port each time: to the pool it is a server that was away, and gets the weights it missed before it serves again.
+  const { port, url } = current
+  const watch = async (): Promise<void> => {
+    for (;;) {
+      const code = await current.exited
+      if (closing) return
+      restarts++
+      onWarning(`the engine process ended with ${code}; starting it again (${restarts} of ${maxRestarts})`)
+      if (restarts > maxRestarts) return
+      try {
+        current = await start(port)
+      } catch (error) {
+        if (!closing) onWarning(`the engine process did not start again: ${messageOf(error)}`)
+        return
+      }
+    }
+  }
+  const watching = watch()
+  const server = client(options, url, "embedded")
+  return {
+    pool: serverPool([server], { now: () => performance.now(), onChange: onWarning, patienceMs: config.rollout.generateTimeoutMs }),
+    pids: () => [current.pid],
+    async close() {
+      closing = true
+      await server.close()
+      await current.stop()
+      await watching
+    },
+  }
+}

@@ -1,0 +1,73 @@
+// The figures of one optimizer step, by the names that trackers, the ledger and the command line use.
+import type { PlanStats } from "@cohort/batching"
+import { metricDefinitions, type ObjectiveMetrics } from "@cohort/loss"
+import type { Freshness, SampleGroup, WorkerStatus } from "@cohort/rollout"
+
+export interface StepFigures {
+  readonly groups: readonly SampleGroup[]
+  readonly metrics: ObjectiveMetrics
+  readonly plan: PlanStats
+  readonly freshness: Freshness
+  readonly gradNorm: number
+  readonly learningRate: number
+  readonly samples: number
+  readonly status: WorkerStatus
+  /** Wall-clock of the whole step; waiting for groups; computing; publishing weights. */
+  readonly seconds: number
+  readonly waitSeconds: number
+  readonly trainSeconds: number
+  readonly syncSeconds: number
+}
+
+/** Definitions of what this module adds to the loss package's; the docs table is made from both. */
+export const stepMetricDefinitions: readonly { readonly name: string; readonly unit: string; readonly formula: string; readonly doc: string }[] = [
+  { name: "reward/mean", unit: "reward", formula: "mean over groups of the group's mean total", doc: "Mean total reward of the completions trained in this step." },
+  { name: "reward/<name>", unit: "reward", formula: "mean over groups of the group's mean of that reward", doc: "One reward before its weight." },
+  { name: "reward/zero_spread", unit: "share", formula: "groups whose totals are all equal / groups", doc: "Groups that teach nothing. Near 1: the task is too easy or too hard." },
+  { name: "age/mean, age/p50, age/p95, age/p99, age/max", unit: "steps", formula: "version being trained - oldest version of the sample, weighted by trained tokens", doc: "How old the trained data is." },
+  { name: "length/mean", unit: "tokens", formula: "completion tokens / completions", doc: "Mean completion length, stop tokens included." },
+  { name: "truncated", unit: "share", formula: "mean over groups of the share of truncated completions", doc: "Completions cut by the length limit." },
+  { name: "grad_norm", unit: "1", formula: "L2 norm of all gradients before clipping", doc: "Far above its usual value: a bad batch or a learning rate too high." },
+  { name: "lr", unit: "1", formula: "schedule at this step", doc: "Learning rate of this step." },
+  { name: "samples", unit: "completions", formula: "completions trained", doc: "Completions trained in this step; prompts = samples / group size." },
+  { name: "queue/depth", unit: "groups", formula: "groups waiting when the step ended", doc: "Near 0: the trainer waits for rollouts. At its bound: rollouts wait for the trainer." },
+  { name: "queue/in_flight", unit: "groups", formula: "groups being generated or scored when the step ended", doc: "Rollout concurrency." },
+  { name: "step_seconds, wait_seconds, train_seconds, sync_seconds", unit: "s", formula: "wall-clock of the step and its parts", doc: "Where the step's time went: waiting for groups, computing, publishing weights." },
+  { name: "samples_per_second", unit: "completions/s", formula: "samples / step_seconds", doc: "Throughput of the whole loop." },
+  { name: "trained_tokens_per_second", unit: "tokens/s", formula: "trained tokens / step_seconds", doc: "Throughput in tokens that carry a gradient." },
+  { name: "batch/pad_share", unit: "share", formula: "1 - real tokens / (rows x length)", doc: "Compute spent on padding." },
+  { name: "batch/dropped", unit: "completions", formula: "completions longer than the token budget", doc: "Never trained; raise train.tokenBudget if this is not 0." },
+]
+
+/** All figures by name; what has no value in this step is left out, never zero. */
+export function stepMetrics(figures: StepFigures): Record<string, number> {
+  const { groups, metrics, plan, freshness, status } = figures
+  const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
+  const out: Record<string, number> = {
+    "reward/mean": mean(groups.map((group) => group.rewardMean)),
+    "reward/zero_spread": mean(groups.map((group) => (group.samples.every((sample) => sample.advantage === 0) ? 1 : 0))),
+    "length/mean": groups.reduce((sum, group) => sum + group.completionTokens, 0) / groups.reduce((sum, group) => sum + group.rewards.length, 0),
+    truncated: mean(groups.map((group) => group.truncatedShare)),
+    grad_norm: figures.gradNorm,
+    lr: figures.learningRate,
+    samples: figures.samples,
+    "queue/depth": status.queueDepth,
+    "queue/in_flight": status.groupsInFlight,
+    step_seconds: figures.seconds,
+    wait_seconds: figures.waitSeconds,
+    train_seconds: figures.trainSeconds,
+    sync_seconds: figures.syncSeconds,
+    samples_per_second: figures.samples / figures.seconds,
+    trained_tokens_per_second: metrics.tokens / figures.seconds,
+    "batch/pad_share": plan.padFraction,
+    "batch/dropped": plan.droppedOverBudget,
+  }
+  for (const name of new Set(groups.flatMap((group) => Object.keys(group.rewardParts))))
+    out[`reward/${name}`] = mean(groups.flatMap((group) => group.rewardParts[name] ?? []))
+  for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (freshness[name] !== null) out[`age/${name}`] = freshness[name]
+  for (const definition of metricDefinitions) {
+    const value = definition.valueOf(metrics)
+    if (value !== null) out[definition.name] = value
+  }
+  return out
+}
