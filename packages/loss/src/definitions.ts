@@ -20,7 +20,13 @@ const maximum =
   (metrics: ObjectiveMetrics): number | null =>
     metrics.tokens > 0 ? metrics[key] : null
 
-/** Legend: p policy, b behaviour (the sampler), q reference, A advantage, r = p/b per token or per sequence, N trained tokens of the step. */
+/** 1 - share of tokens left alone: the smallest clipped share of a completion. */
+const smallest =
+  (unclipped: keyof ObjectiveMetrics) =>
+  (metrics: ObjectiveMetrics): number | null =>
+    metrics.tokens > 0 ? 1 - metrics[unclipped] : null
+
+/** Legend: p policy, b behaviour (the sampler), q reference, A advantage, r the objective's ratio (p/b, or p over the proximal policy with a correction; per token or per sequence), N trained tokens of the step. */
 export const metricDefinitions: readonly MetricDefinition[] = [
   {
     name: "loss",
@@ -28,6 +34,27 @@ export const metricDefinitions: readonly MetricDefinition[] = [
     formula: "sum of micro-batch losses, each already divided by the step's normalizer",
     doc: "The minimised value. Its sign and size say little; use it to spot NaN and jumps.",
     valueOf: (metrics) => metrics.loss,
+  },
+  {
+    name: "loss/policy",
+    unit: "nats",
+    formula: "loss - loss/kl + loss/entropy_bonus",
+    doc: "The surrogate alone.",
+    valueOf: (metrics) => metrics.policyLoss,
+  },
+  {
+    name: "loss/kl",
+    unit: "nats",
+    formula: "klCoefficient * KL to the reference, reduced as the objective reduces",
+    doc: "What the KL term adds; 0 without one.",
+    valueOf: (metrics) => metrics.klLoss,
+  },
+  {
+    name: "loss/entropy_bonus",
+    unit: "nats",
+    formula: "entropyCoefficient * sum(H(p)) / N",
+    doc: "What the entropy bonus takes off; 0 without one.",
+    valueOf: (metrics) => metrics.entropyBonus,
   },
   {
     name: "loss/tokens",
@@ -63,6 +90,76 @@ export const metricDefinitions: readonly MetricDefinition[] = [
     formula: "count(r > 1 + epsilonHigh and A > 0) / N",
     doc: "Tokens whose gradient the upper clip bound removed (for cispo: capped).",
     valueOf: perToken("clipHighSum"),
+  },
+  {
+    name: "clip/region",
+    unit: "share",
+    formula: "clip/low + clip/high",
+    doc: "Tokens whose gradient either bound removed.",
+    valueOf: (metrics) => (metrics.tokens > 0 ? (metrics.clipLowSum + metrics.clipHighSum) / metrics.tokens : null),
+  },
+  {
+    name: "clip/low_min",
+    unit: "share",
+    formula: "min over completions of (clipped by the lower bound / trained tokens)",
+    doc: "0 unless every completion was clipped somewhere.",
+    valueOf: smallest("unclippedLowMax"),
+  },
+  {
+    name: "clip/low_max",
+    unit: "share",
+    formula: "max over completions of (clipped by the lower bound / trained tokens)",
+    doc: "The completion that the lower bound cut most.",
+    valueOf: maximum("clipLowMax"),
+  },
+  {
+    name: "clip/high_min",
+    unit: "share",
+    formula: "min over completions of (clipped by the upper bound / trained tokens)",
+    doc: "0 unless every completion was clipped somewhere.",
+    valueOf: smallest("unclippedHighMax"),
+  },
+  {
+    name: "clip/high_max",
+    unit: "share",
+    formula: "max over completions of (clipped by the upper bound / trained tokens)",
+    doc: "The completion that the upper bound cut most.",
+    valueOf: maximum("clipHighMax"),
+  },
+  {
+    name: "clip/region_min",
+    unit: "share",
+    formula: "min over completions of (clipped by either bound / trained tokens)",
+    doc: "0 unless every completion was clipped somewhere.",
+    valueOf: smallest("unclippedRegionMax"),
+  },
+  {
+    name: "clip/region_max",
+    unit: "share",
+    formula: "max over completions of (clipped by either bound / trained tokens)",
+    doc: "Near 1: a completion that teaches nothing any more.",
+    valueOf: maximum("clipRegionMax"),
+  },
+  {
+    name: "offpolicy/ratio_mean",
+    unit: "1",
+    formula: "sum(p/b) / N",
+    doc: "Mean weight of the current policy against the sampler, measured whether or not a correction is applied. 1 in expectation.",
+    valueOf: perToken("behaviorRatioSum"),
+  },
+  {
+    name: "offpolicy/ratio_max",
+    unit: "1",
+    formula: "max(p/b)",
+    doc: "Largest such weight.",
+    valueOf: maximum("behaviorRatioMax"),
+  },
+  {
+    name: "offpolicy/ess",
+    unit: "share",
+    formula: "sum(p/b)^2 / (N * sum((p/b)^2))",
+    doc: "Effective sample size: the share of the tokens that would carry as much information on-policy. 1 on-policy; a fall says that few tokens dominate.",
+    valueOf: (metrics) => (metrics.tokens > 0 && metrics.behaviorRatioSquareSum > 0 ? metrics.behaviorRatioSum ** 2 / (metrics.tokens * metrics.behaviorRatioSquareSum) : null),
   },
   {
     name: "kl/behavior",

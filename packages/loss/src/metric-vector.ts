@@ -1,12 +1,12 @@
 // The metrics of one micro-batch as a vector, computed with the tape off: no metric is part of the gradient.
-import { abs, cast, concat, greater, lessEqual, logicalOr, max, minimum, mul, reshape, stack, sub, sum, zerosLike } from "@tensorflow/tfjs-core"
+import { abs, add, cast, concat, exp, greater, lessEqual, logicalOr, max, minimum, mul, scalar, square, stack, sub, sum, zerosLike } from "@tensorflow/tfjs-core"
 import type { Scalar, Tensor, Tensor1D, Tensor2D } from "@tensorflow/tfjs-core"
 import type { Correction } from "./correction.ts"
 import { withoutGradient } from "./detach.ts"
 import { expMinusLinear } from "./kl.ts"
-import { MAXIMUM_NAMES, SUM_NAMES } from "./metrics.ts"
+import { LOSS_NAMES, MAXIMUM_NAMES, SUM_NAMES } from "./metrics.ts"
 import type { Surrogate } from "./objectives/definition.ts"
-import { LOG_RATIO_LIMIT, limit } from "./tokens.ts"
+import { LOG_RATIO_LIMIT, limit, sequenceMean } from "./tokens.ts"
 import type { Tokens } from "./tokens.ts"
 
 /** Largest |log-prob gap| that is reported; keeps an infinity from hiding the sums beside it. */
@@ -23,7 +23,7 @@ export interface MetricInputs {
   readonly kl_RL: Tensor | undefined
   readonly correction: Correction | undefined
   readonly keep_RL: Tensor | undefined
-  readonly loss: Scalar
+  readonly losses: Readonly<Record<(typeof LOSS_NAMES)[number], Scalar | undefined>>
 }
 
 /**
@@ -37,7 +37,7 @@ export function metricVector(inputs: MetricInputs): Tensor1D {
     const maxima_KRL = stack(MAXIMUM_NAMES.map((name) => perToken[name]))
     // Rows first: a single float32 accumulator stalls at 2^24.
     const sums_K = sum(sum(sums_KRL, 2), 1)
-    return concat([sums_K, max(maxima_KRL, [1, 2]), reshape(inputs.loss, [1])]) as Tensor1D
+    return concat([sums_K, max(maxima_KRL, [1, 2]), stack(LOSS_NAMES.map((name) => inputs.losses[name] ?? scalar(0)))]) as Tensor1D
   })
 }
 
@@ -52,12 +52,28 @@ function perTokenMetrics(inputs: MetricInputs): Record<PerTokenName, Tensor> {
   const distance_RL = minimum(abs(gap_RL), LARGEST_GAP)
   const none_RL = zerosLike(mask_RL)
   const counted = (condition: Tensor | undefined): Tensor => (condition === undefined ? none_RL : mul(cast(condition, "float32"), mask_RL))
+  const clipLow_RL = counted(surrogate.clipLow)
+  const clipHigh_RL = counted(surrogate.clipHigh)
+  const clipRegion_RL = add(clipLow_RL, clipHigh_RL)
+  // Share of the token's sequence, at each of its trained tokens.
+  const shareOf = (counted_RL: Tensor): Tensor => mul(sequenceMean(counted_RL, tokens), mask_RL)
+  const unclipped = (counted_RL: Tensor): Tensor => shareOf(sub(mask_RL, counted_RL))
+  const behaviorRatio_RL = mul(exp(limit(gap_RL)), mask_RL)
   return {
+    behaviorRatioSum: behaviorRatio_RL,
+    behaviorRatioSquareSum: square(behaviorRatio_RL),
+    behaviorRatioMax: behaviorRatio_RL,
+    clipLowMax: shareOf(clipLow_RL),
+    clipHighMax: shareOf(clipHigh_RL),
+    clipRegionMax: shareOf(clipRegion_RL),
+    unclippedLowMax: unclipped(clipLow_RL),
+    unclippedHighMax: unclipped(clipHigh_RL),
+    unclippedRegionMax: unclipped(clipRegion_RL),
     tokens: mask_RL,
     ratioSum: ratio_RL,
     ratioMax: ratio_RL,
-    clipLowSum: counted(surrogate.clipLow),
-    clipHighSum: counted(surrogate.clipHigh),
+    clipLowSum: clipLow_RL,
+    clipHighSum: clipHigh_RL,
     klBehaviorSum: mul(expMinusLinear(limit(gap_RL)), mask_RL),
     entropySum: tokens.entropy_RL,
     logProbGapSum: distance_RL,

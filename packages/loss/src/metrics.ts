@@ -16,13 +16,29 @@ export const SUM_NAMES = [
   "klReferenceSum",
   "correctionSum",
   "maskedSum",
+  "behaviorRatioSum",
+  "behaviorRatioSquareSum",
 ] as const satisfies readonly (keyof ObjectiveMetrics)[]
 
 /** Metrics of which the larger counts. */
-export const MAXIMUM_NAMES = ["ratioMax", "logProbGapMax", "correctionMax"] as const satisfies readonly (keyof ObjectiveMetrics)[]
+export const MAXIMUM_NAMES = [
+  "ratioMax",
+  "logProbGapMax",
+  "correctionMax",
+  "behaviorRatioMax",
+  "clipLowMax",
+  "clipHighMax",
+  "clipRegionMax",
+  "unclippedLowMax",
+  "unclippedHighMax",
+  "unclippedRegionMax",
+] as const satisfies readonly (keyof ObjectiveMetrics)[]
+
+/** Parts of the loss, which add up. */
+export const LOSS_NAMES = ["loss", "policyLoss", "klLoss", "entropyBonus"] as const satisfies readonly (keyof ObjectiveMetrics)[]
 
 /** Order of the entries in the vector that `policyObjective` returns. */
-export const METRIC_NAMES = [...SUM_NAMES, ...MAXIMUM_NAMES, "loss"] as const
+export const METRIC_NAMES = [...SUM_NAMES, ...MAXIMUM_NAMES, ...LOSS_NAMES] as const
 
 type MetricName = (typeof METRIC_NAMES)[number]
 

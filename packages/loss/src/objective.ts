@@ -16,6 +16,13 @@ export type ObjectiveKind =
 export interface ObjectiveSpec {
   /** Which surrogate; each has a file of its own. */
   readonly kind: ObjectiveKind
+  /** Overrides the kind's own ratio; not for gspo, gspo_token and vespo, whose ratio is what they are. */
+  readonly level?: RatioLevel
+  /**
+   * Whose log-probs the ratio is taken to: the sampler's, or the trainer's own before the first optimizer step on this batch (decoupled PPO, arXiv
+   * 2505.24298). "proximal" when there is a correction, else "behavior".
+   */
+  readonly oldPolicy?: "behavior" | "proximal"
   /** Ratio clip range is [1 - epsilonLow, 1 + epsilonHigh]. */
   readonly epsilonLow: number
   readonly epsilonHigh: number
@@ -45,6 +52,12 @@ export interface ObjectiveSpec {
   readonly vespo?: VespoSpec
 }
 
+/**
+ * token: r = p/old of each token. sequence: its geometric mean over the sequence. sequenceToken: the value of the latter with the gradient of the
+ * former.
+ */
+export type RatioLevel = "token" | "sequence" | "sequenceToken"
+
 /** Schulman's estimators of KL(policy || reference) from samples of the policy. */
 export type KlEstimator = "k1" | "k2" | "k3"
 
@@ -73,12 +86,26 @@ export interface VespoSpec {
 /** Sums over the trained tokens of one micro-batch; the trainer adds them over the window and divides by `tokens`. */
 export interface ObjectiveMetrics {
   readonly tokens: number
-  /** Already divided by the window's normalizer: adds up to the step's loss. */
+  /** Already divided by the window's normalizer: adds up to the step's loss = policyLoss + klLoss - entropyBonus. */
   readonly loss: number
+  readonly policyLoss: number
+  readonly klLoss: number
+  readonly entropyBonus: number
   readonly ratioSum: number
   readonly ratioMax: number
   readonly clipLowSum: number
   readonly clipHighSum: number
+  /** Largest share, over completions, of tokens that a bound clipped; and of tokens that it left alone, which gives the smallest clipped share. */
+  readonly clipLowMax: number
+  readonly clipHighMax: number
+  readonly clipRegionMax: number
+  readonly unclippedLowMax: number
+  readonly unclippedHighMax: number
+  readonly unclippedRegionMax: number
+  /** policy/behaviour ratio of each token whatever the objective's own ratio is: its sum, sum of squares and maximum. */
+  readonly behaviorRatioSum: number
+  readonly behaviorRatioSquareSum: number
+  readonly behaviorRatioMax: number
   /** Schulman's k3 estimate of KL(behaviour || policy) summed over tokens. */
   readonly klBehaviorSum: number
   readonly entropySum: number

@@ -7,12 +7,12 @@ import { highEntropyMask, offPolicyMask, samplerCorrection } from "./correction.
 import { detach } from "./detach.ts"
 import { klEstimate } from "./kl.ts"
 import { metricVector } from "./metric-vector.ts"
-import type { ObjectiveSpec } from "./objective.ts"
+import type { ObjectiveSpec, RatioLevel } from "./objective.ts"
 import type { ObjectiveDefinition } from "./objectives/definition.ts"
 import { objectives } from "./objectives/registry.ts"
 import { objectiveNeeds } from "./scalars.ts"
 import type { ScalarOf } from "./scalars.ts"
-import { cleanTokens, limit, rowMean, total } from "./tokens.ts"
+import { cleanTokens, limit, sequenceMean, total } from "./tokens.ts"
 import type { ObjectiveInputs, Tokens } from "./tokens.ts"
 
 export interface ObjectiveOutput {
@@ -39,28 +39,35 @@ export function policyObjective(spec: ObjectiveSpec, inputs: ObjectiveInputs): O
   const tokens = cleanTokens(inputs)
   const policy_RL = detach(tokens.logProbs_RL)
   const proximal_RL = tokens.proximal_RL ?? policy_RL
+  const toProximal = objectiveNeeds(spec).proximal
   const correction = spec.correction && samplerCorrection(spec.correction, proximal_RL, tokens, scalar)
-  const old_RL = spec.correction === undefined ? tokens.behavior_RL : proximal_RL
+  const old_RL = toProximal ? proximal_RL : tokens.behavior_RL
   const rawLogRatio_RL = sub(tokens.logProbs_RL, old_RL) as Tensor2D
   const logRatio_RL = limit(rawLogRatio_RL)
-  const ratio = exp(levelOf(definition, logRatio_RL, tokens))
+  const ratio = exp(atLevel(spec.level ?? definition.level, logRatio_RL, tokens))
   const surrogate = definition.surrogate({ tokens, ratio, logRatio_RL, correction: correction?.weight, scalar, spec })
 
   const keep_RL = keepMask(spec, policy_RL, tokens, scalar)
   let loss_RL = surrogate.loss_RL
   if (correction !== undefined && definition.ownsCorrection !== true) loss_RL = mul(loss_RL, correction.weight)
   if (keep_RL !== undefined) loss_RL = mul(loss_RL, keep_RL)
+  const normalizer = scalar("normalizer")
+  const policyLoss = reduceLoss(definition, loss_RL, tokens, normalizer)
   let kl_RL: Tensor | undefined
+  let klLoss: Scalar | undefined
+  let bonus: Scalar | undefined
   if (spec.klCoefficient !== undefined) {
     kl_RL = klEstimate(spec.klEstimator ?? "k3", sub(tokens.reference_RL!, tokens.logProbs_RL))
     if (spec.klUnbiased === true) kl_RL = mul(kl_RL, ratio)
-    loss_RL = add(loss_RL, mul(kl_RL, scalar("klCoefficient")))
+    klLoss = reduceLoss(definition, mul(kl_RL, scalar("klCoefficient")), tokens, normalizer)
   }
-  let loss = reduceLoss(definition, loss_RL, tokens, scalar("normalizer"))
-  if (spec.entropyCoefficient !== undefined) loss = sub(loss, entropyBonus(spec, tokens, scalar))
+  if (spec.entropyCoefficient !== undefined) bonus = entropyBonus(spec, tokens, scalar)
+  let loss = policyLoss
+  if (klLoss !== undefined) loss = add(loss, klLoss)
+  if (bonus !== undefined) loss = sub(loss, bonus)
 
-  const parts = { tokens, surrogate, ratio, policy_RL, kl_RL, correction, keep_RL, logRatio_RL: rawLogRatio_RL, loss }
-  return { loss, metrics: metricVector(parts) }
+  const losses = { loss, policyLoss, klLoss, entropyBonus: bonus }
+  return { loss, metrics: metricVector({ tokens, surrogate, ratio, policy_RL, kl_RL, correction, keep_RL, logRatio_RL: rawLogRatio_RL, losses }) }
 }
 
 function requireInputs(spec: ObjectiveSpec, inputs: ObjectiveInputs): void {
@@ -83,12 +90,12 @@ const scalarLookup =
     return scalar
   }
 
-/** The log-ratio at the objective's level: [R, L] per token, [R, 1] per sequence. */
-function levelOf(definition: ObjectiveDefinition, logRatio_RL: Tensor2D, tokens: Tokens): Tensor2D {
-  if (definition.level === "token") return logRatio_RL
-  const sequence_R1 = rowMean(logRatio_RL, tokens)
-  if (definition.level === "sequence") return sequence_R1
-  return add(detach(sequence_R1), sub(tokens.logProbs_RL, detach(tokens.logProbs_RL)))
+/** The log-ratio of each token, or of its sequence. */
+function atLevel(level: RatioLevel, logRatio_RL: Tensor2D, tokens: Tokens): Tensor2D {
+  if (level === "token") return logRatio_RL
+  const sequence = sequenceMean(logRatio_RL, tokens)
+  if (level === "sequence") return sequence
+  return add(detach(sequence), sub(tokens.logProbs_RL, detach(tokens.logProbs_RL)))
 }
 
 /** Product of the 0/1 masks [R, L] that leave tokens out of the policy loss; undefined when the spec has none. */
@@ -101,7 +108,7 @@ function keepMask(spec: ObjectiveSpec, policy_RL: Tensor2D, tokens: Tokens, scal
 
 function reduceLoss(definition: ObjectiveDefinition, loss_RL: Tensor, tokens: Tokens, normalizer: Scalar): Scalar {
   const weighted_RL = mul(mul(loss_RL, tokens.mask_RL), tokens.weights_RL)
-  const summed_RL = definition.reduction === "sequence" ? div(weighted_RL, maximum(tokens.trained_R1, 1)) : weighted_RL
+  const summed_RL = definition.reduction === "sequence" ? div(weighted_RL, maximum(tokens.trained, 1)) : weighted_RL
   return div(total(summed_RL), normalizer)
 }
 

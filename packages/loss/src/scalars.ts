@@ -2,6 +2,7 @@
 import { CohortError } from "@cohort/errors"
 import type { Scalar } from "@tensorflow/tfjs-core"
 import type { ObjectiveSpec } from "./objective.ts"
+import { objectives } from "./objectives/registry.ts"
 
 /** Looks a scalar input up by name. */
 export type ScalarOf = (name: string) => Scalar
@@ -46,6 +47,8 @@ export function objectiveScalars(spec: ObjectiveSpec): Record<string, number> {
  */
 export function objectiveKey(spec: ObjectiveSpec): string {
   const parts: string[] = [spec.kind]
+  if (spec.level !== undefined) parts.push(spec.level)
+  if (spec.oldPolicy === "proximal") parts.push("proximal")
   if (spec.delta !== undefined) parts.push("delta")
   if (spec.klCoefficient !== undefined) parts.push(`kl=${spec.klEstimator ?? "k3"}${spec.klUnbiased === true ? "u" : ""}`)
   if (spec.entropyCoefficient !== undefined) parts.push("entropy")
@@ -60,7 +63,7 @@ export function objectiveNeeds(spec: ObjectiveSpec): { readonly entropy: boolean
   return {
     entropy: spec.entropyCoefficient !== undefined || spec.entropyThreshold !== undefined,
     reference: spec.klCoefficient !== undefined,
-    proximal: spec.correction !== undefined,
+    proximal: spec.correction !== undefined || spec.oldPolicy === "proximal",
   }
 }
 
@@ -74,8 +77,14 @@ function requireSound(spec: ObjectiveSpec): void {
     refuse(`delta ${spec.delta} is not above 1 + epsilonHigh = ${1 + spec.epsilonHigh}`, "Raise delta, or leave it out for one-sided clipping.")
   if (spec.entropyCoefficient !== undefined && !(spec.windowTokens !== undefined && spec.windowTokens > 0))
     refuse("entropyCoefficient needs windowTokens", "Pass the trained tokens of the optimizer window.")
+  const definition = objectives[spec.kind]
+  if (spec.delta !== undefined && definition.clips !== true) refuse(`${spec.kind} does not clip, so delta has no place in it`, "Leave delta out.")
+  if (spec.level !== undefined && spec.level !== definition.level && definition.levelFixed === true)
+    refuse(`${spec.kind} has the ratio level ${definition.level}, not ${spec.level}`, "Leave level out, or take another kind.")
   const { correction } = spec
   if (correction === undefined) return
+  if (spec.oldPolicy === "behavior")
+    refuse("a correction needs the ratio to the proximal policy, not to the behaviour policy", "Leave oldPolicy out: the mismatch would count twice.")
   if (correction.min === undefined && correction.max === undefined)
     refuse(`correction ${correction.mode} has no bound`, "Give max (3 is usual), min, or both.")
   if ((correction.min ?? 0) >= (correction.max ?? UNBOUNDED))

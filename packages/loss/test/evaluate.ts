@@ -21,6 +21,7 @@ export interface Case {
   readonly entropy?: ArrayLike<number>
   readonly reference?: ArrayLike<number>
   readonly proximal?: ArrayLike<number>
+  readonly sequences?: { readonly index: readonly number[]; readonly perRow: number }
 }
 
 export interface Evaluated {
@@ -46,6 +47,7 @@ export function evaluate(objective: ObjectiveSpec, batch: Case): Evaluated {
     const optional = {
       ...(batch.reference === undefined ? {} : { referenceLogProbs_N: vector(batch.reference) }),
       ...(batch.proximal === undefined ? {} : { proximalLogProbs_N: vector(batch.proximal) }),
+      ...(batch.sequences === undefined ? {} : { sequences: { index_N: tf.tensor1d([...batch.sequences.index], "int32"), perRow: batch.sequences.perRow } }),
     }
     const lossOf = (logProbs_N: tf.Tensor, entropy_N?: tf.Tensor): tf.Scalar => {
       const output = policyObjective(objective, {

@@ -2,4 +2,4 @@
 import { clippedSurrogate } from "./clipped.ts"
 import type { ObjectiveDefinition } from "./definition.ts"
 
-export const bnpo: ObjectiveDefinition = { kind: "bnpo", level: "token", reduction: "token", surrogate: clippedSurrogate }
+export const bnpo: ObjectiveDefinition = { kind: "bnpo", level: "token", reduction: "token", clips: true, surrogate: clippedSurrogate }

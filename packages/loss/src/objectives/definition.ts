@@ -1,13 +1,13 @@
 // The shape that every objective fills in: which ratio, which surrogate, which reduction.
 import type { Tensor, Tensor2D } from "@tensorflow/tfjs-core"
-import type { ObjectiveKind, ObjectiveSpec } from "../objective.ts"
+import type { ObjectiveKind, ObjectiveSpec, RatioLevel } from "../objective.ts"
 import type { ScalarOf } from "../scalars.ts"
 import type { Tokens } from "../tokens.ts"
 
 /** What a surrogate is computed from. */
 export interface SurrogateInputs {
   readonly tokens: Tokens
-  /** exp of the log-ratio: [R, L] per token, [R, 1] per sequence. */
+  /** exp of the log-ratio: [R, L] per token; per sequence [R, 1], or [R, L] where a row holds several sequences. */
   readonly ratio: Tensor2D
   /** Per-token log-ratio policy - old, cut to +-20, whatever the level. */
   readonly logRatio_RL: Tensor2D
@@ -27,10 +27,13 @@ export interface Surrogate {
 
 export interface ObjectiveDefinition {
   readonly kind: ObjectiveKind
-  /** token: r = p/old of each token. sequence: its geometric mean over the row. sequenceToken: value of the latter, gradient of the former. */
-  readonly level: "token" | "sequence" | "sequenceToken"
+  readonly level: RatioLevel
+  /** True where another level would be another objective. */
+  readonly levelFixed?: boolean
+  /** True where `delta` bounds the unclipped product. */
+  readonly clips?: boolean
   /**
-   * token: sum over tokens / window tokens. sequence: sum over rows of the row's token mean / window completions.
+   * token: sum over tokens / window tokens. sequence: sum over sequences of their token mean / window completions.
    * sequenceSum: sum over tokens / window completions. constant: sum over tokens / (completions * maxCompletionTokens).
    */
   readonly reduction: "token" | "sequence" | "sequenceSum" | "constant"

@@ -2,4 +2,4 @@
 import { clippedSurrogate } from "./clipped.ts"
 import type { ObjectiveDefinition } from "./definition.ts"
 
-export const drGrpo: ObjectiveDefinition = { kind: "dr_grpo", level: "token", reduction: "constant", surrogate: clippedSurrogate }
+export const drGrpo: ObjectiveDefinition = { kind: "dr_grpo", level: "token", reduction: "constant", clips: true, surrogate: clippedSurrogate }

@@ -2,4 +2,4 @@
 import { clippedSurrogate } from "./clipped.ts"
 import type { ObjectiveDefinition } from "./definition.ts"
 
-export const grpo: ObjectiveDefinition = { kind: "grpo", level: "token", reduction: "sequence", surrogate: clippedSurrogate }
+export const grpo: ObjectiveDefinition = { kind: "grpo", level: "token", reduction: "sequence", clips: true, surrogate: clippedSurrogate }

@@ -2,4 +2,4 @@
 import { clippedSurrogate } from "./clipped.ts"
 import type { ObjectiveDefinition } from "./definition.ts"
 
-export const gspoToken: ObjectiveDefinition = { kind: "gspo_token", level: "sequenceToken", reduction: "sequence", surrogate: clippedSurrogate }
+export const gspoToken: ObjectiveDefinition = { kind: "gspo_token", level: "sequenceToken", levelFixed: true, reduction: "sequence", clips: true, surrogate: clippedSurrogate }

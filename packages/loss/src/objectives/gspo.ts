@@ -2,4 +2,4 @@
 import { clippedSurrogate } from "./clipped.ts"
 import type { ObjectiveDefinition } from "./definition.ts"
 
-export const gspo: ObjectiveDefinition = { kind: "gspo", level: "sequence", reduction: "sequence", surrogate: clippedSurrogate }
+export const gspo: ObjectiveDefinition = { kind: "gspo", level: "sequence", levelFixed: true, reduction: "sequence", clips: true, surrogate: clippedSurrogate }

@@ -2,4 +2,4 @@
 import { clippedSurrogate } from "./clipped.ts"
 import type { ObjectiveDefinition } from "./definition.ts"
 
-export const luspo: ObjectiveDefinition = { kind: "luspo", level: "sequence", reduction: "sequenceSum", surrogate: clippedSurrogate }
+export const luspo: ObjectiveDefinition = { kind: "luspo", level: "sequence", reduction: "sequenceSum", clips: true, surrogate: clippedSurrogate }

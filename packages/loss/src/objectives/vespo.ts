@@ -1,5 +1,5 @@
 // VESPO: each sequence's policy gradient is scaled by a detached gamma-shaped weight of its sequence ratio.
-import { add, cast, exp, less, log, maximum, minimum, mul, neg, sub, sum } from "@tensorflow/tfjs-core"
+import { add, cast, exp, less, log, maximum, minimum, mul, neg, sub } from "@tensorflow/tfjs-core"
 import type { Tensor } from "@tensorflow/tfjs-core"
 import { detach } from "../detach.ts"
 import { LOG_RATIO_LIMIT } from "../tokens.ts"
@@ -12,22 +12,22 @@ const SMALLEST_LAMBDA = 1e-4
 
 /** -phi A log p with phi = exp(lambda + k log w - lambda w), w the sequence ratio times the sampler correction; phi(1) = 1. */
 function gammaSurrogate({ tokens, logRatio_RL, correction, scalar }: SurrogateInputs): Surrogate {
-  const { advantages_RL, mask_RL } = tokens
+  const { advantages_RL } = tokens
   const isNegative_RL = cast(less(advantages_RL, 0), "float32")
   const bySign = (positive: string, negative: string): Tensor =>
     add(scalar(positive), mul(isNegative_RL, sub(scalar(negative), scalar(positive))))
-  let logSequence_RL: Tensor = mul(detach(logRatio_RL), mask_RL)
+  let logWeight_RL: Tensor = detach(logRatio_RL)
   if (correction !== undefined) {
     const logCorrection = bounded(log(maximum(correction, SMALLEST_RATIO)))
-    logSequence_RL = add(logSequence_RL, mul(logCorrection, mask_RL))
+    logWeight_RL = add(logWeight_RL, logCorrection)
   }
-  const logW_R1 = bounded(sum(logSequence_RL, 1, true))
+  const logW = bounded(tokens.sequenceSum(logWeight_RL))
   const k_RL = bySign("kPositive", "kNegative")
   const lambda_RL = maximum(bySign("lambdaPositive", "lambdaNegative"), SMALLEST_LAMBDA)
-  const phi_RL = exp(sub(add(lambda_RL, mul(k_RL, logW_R1)), mul(lambda_RL, exp(logW_R1))))
+  const phi_RL = exp(sub(add(lambda_RL, mul(k_RL, logW)), mul(lambda_RL, exp(logW))))
   return { loss_RL: neg(mul(mul(phi_RL, advantages_RL), tokens.logProbs_RL)), clipLow: undefined, clipHigh: undefined }
 }
 
 const bounded = (x: Tensor): Tensor => minimum(maximum(x, SMALLEST_LOG_RATIO), LOG_RATIO_LIMIT)
 
-export const vespo: ObjectiveDefinition = { kind: "vespo", level: "token", reduction: "token", surrogate: gammaSurrogate, ownsCorrection: true }
+export const vespo: ObjectiveDefinition = { kind: "vespo", level: "token", levelFixed: true, reduction: "token", surrogate: gammaSurrogate, ownsCorrection: true }
