@@ -182,9 +182,11 @@ export function createBinding(library: Library, options: ContextOptions) {
     getNumOfSavedModels: () => 0,
 
     /** Copies `values` into a new tensor and returns its id. */
-    createTensor(shape: readonly number[], dtype: number, values: HostArray): number {
+    createTensor(shape: readonly number[], dtype: number, given: HostArray): number {
+      // tfjs may keep the numbers that a bool tensor was made from.
+      const values = dtype === DType.bool && !(given instanceof Uint8Array) ? Uint8Array.from(given as Int32Array, (value) => (value === 0 ? 0 : 1)) : given
       const bytes = sizeOf(shape) * byteSize(dtype as DType)
-      if (values.byteLength !== bytes && dtype !== DType.bool)
+      if (values.byteLength !== bytes)
         throw new CohortError("tensor_failed", `a tensor of shape [${shape.join(", ")}] needs ${bytes} bytes, ${values.byteLength} given`)
       const tensor = c.TF_AllocateTensor(dtype, dimensions(shape), shape.length, bytes) as Address
       if (bytes > 0) library.view(c.TF_TensorData(tensor) as Address, bytes).set(new Uint8Array(values.buffer, values.byteOffset, bytes))

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { openRuntime } from "./open.ts"
 import type { BackendName, TensorRuntime } from "./runtime.ts"
 import { sizeOf } from "./dtype.ts"
-import { libraryPath } from "./testing/runtime.ts"
+import { libraryPath, tensorflow } from "./testing/runtime.ts"
 
 /** Values in [-1, 1) that differ from each other: a fixed sequence of multiples of an irrational number. */
 function values(count: number, from: number): Float32Array {
@@ -56,7 +56,7 @@ for (const backend of ["cpu", "wasm", "tensorflow"] as const)
   describe.skipIf(backend === "tensorflow" && libraryPath === undefined)(`gradients on ${backend}`, () => {
     let runtime: TensorRuntime
     beforeAll(async () => {
-      runtime = await openRuntime({ backend, libraryPath, threads: 2 })
+      runtime = backend === "tensorflow" ? await tensorflow() : await openRuntime({ backend })
     })
     afterAll(() => runtime.close())
 

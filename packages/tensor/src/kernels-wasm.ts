@@ -34,13 +34,13 @@ export function repairWasm(backend: BackendWasm): void {
   wrapKernel("Sum", backendName, (original) => (call) => {
     const { x } = call.inputs as { x: Tensor }
     const { axis, keepDims } = call.attrs as unknown as { axis: number | number[]; keepDims: boolean }
-    return x.dtype === "float32" && reducedSize(x, axis) > blockElements ? sumInBlocks(x, axis, keepDims) : original(call)
+    return x.dtype === "float32" && reducedSize(x, axis) > directElements ? sumInBlocks(x, axis, keepDims) : original(call)
   })
   wrapKernel("Mean", backendName, (original) => (call) => {
     const { x } = call.inputs as { x: Tensor }
     const { axis, keepDims } = call.attrs as unknown as { axis: number | number[]; keepDims: boolean }
     const count = reducedSize(x, axis)
-    return x.dtype === "float32" && count > blockElements ? tidy(() => div(sumInBlocks(x, axis, keepDims), count)) : original(call)
+    return x.dtype === "float32" && count > directElements ? tidy(() => div(sumInBlocks(x, axis, keepDims), count)) : original(call)
   })
 }
 
@@ -51,7 +51,9 @@ function replace(kernelName: string, kernelFunc: KernelFunc): void {
 
 /** A failed allocation returns address 0, which the library would use. */
 function guardMemory(backend: BackendWasm): void {
-  const wasm = backend.wasm as unknown as { _malloc(bytes: number): number }
+  const wasm = backend.wasm as unknown as { _malloc(bytes: number): number; _free(address: number): void }
+  // The first call replaces the property by the real function, so it comes before ours.
+  wasm._free(wasm._malloc(8))
   const allocate = wasm._malloc.bind(wasm)
   wasm._malloc = (bytes) => {
     const address = allocate(bytes)
@@ -77,8 +79,9 @@ function swapped(x: Tensor): Tensor {
   return transpose(x, [...axes.slice(0, -2), axes.length - 1, axes.length - 2])
 }
 
-/** A single float32 accumulator stops counting at 2^24: longer sums go by blocks of this many, then over the blocks. */
-const blockElements = 1024
+/** A single float32 accumulator stops counting at 2^24 and loses digits long before: sums above this many go by blocks. */
+const directElements = 1024
+const blockElements = 128
 
 function reducedSize(x: Tensor, axis: number | number[]): number {
   return sizeOf(util.parseAxisParam(axis, x.shape).map((i) => x.shape[i]!))
@@ -93,7 +96,7 @@ function sumInBlocks(x: Tensor, axis: number | number[], keepDims: boolean): Ten
     const rows = reshape(transpose(x, [...kept, ...axes]), [outer, count])
     const blocks = Math.floor(count / blockElements)
     const whole = blocks * blockElements
-    const total = sum(sum(reshape(slice(rows, [0, 0], [outer, whole]), [outer, blocks, blockElements]), 2), 1)
+    const total = sum(sum(reshape(whole === count ? rows : slice(rows, [0, 0], [outer, whole]), [outer, blocks, blockElements]), 2), 1)
     const all = whole === count ? total : add(total, sum(slice(rows, [0, whole], [outer, count - whole]), 1))
     return reshape(all, keepDims ? x.shape.map((size, i) => (axes.includes(i) ? 1 : size)) : kept.map((i) => x.shape[i]!))
   })

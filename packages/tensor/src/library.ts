@@ -114,21 +114,33 @@ function libc() {
     dup: { args: [I], returns: I },
     dup2: { args: [I, I], returns: I },
     close: { args: [I], returns: I },
+    flock: { args: [I, I], returns: I },
   }).symbols
 }
 
-/** Static initialisers of the library print to stderr before any log level applies; errors still come as exceptions. */
+/**
+ * Static initialisers of the library print to stderr before any log level applies; errors still come as exceptions. Descriptor 2
+ * belongs to the whole process, so threads take turns: the lock is on a file of this process.
+ */
 function withoutStderr<T>(body: () => T): T {
-  const { open, dup, dup2, close } = libc()
-  const saved = dup(2)
-  const sink = open(ptr(Buffer.from("/dev/null\0")), 1)
-  dup2(sink, 2)
+  const { open, dup, dup2, close, flock } = libc()
+  const lockExclusive = 2
+  const lock = open(ptr(Buffer.from("/proc/self/comm\0")), 0)
+  if (lock < 0) return body()
   try {
-    return body()
+    if (flock(lock, lockExclusive) !== 0) return body()
+    const saved = dup(2)
+    const sink = open(ptr(Buffer.from("/dev/null\0")), 1)
+    dup2(sink, 2)
+    try {
+      return body()
+    } finally {
+      dup2(saved, 2)
+      close(saved)
+      close(sink)
+    }
   } finally {
-    dup2(saved, 2)
-    close(saved)
-    close(sink)
+    close(lock)
   }
 }
 
