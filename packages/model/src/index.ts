@@ -1,1 +1,10 @@
-export {}
+export * from "./adamw.ts"
+export { type ModelConfig, parseModelConfig, inverseFrequencies } from "./config.ts"
+export * from "./folder.ts"
+export { hiddenStates, logits, nextTokens, type Weights } from "./forward.ts"
+export * from "./layout.ts"
+export * from "./log-probs.ts"
+export * from "./optimizer-state.ts"
+export { createPolicy, type Policy, randomValues } from "./policy.ts"
+export * from "./schedule.ts"
+export { normal, uniform } from "./random.ts"
