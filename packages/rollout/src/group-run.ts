@@ -202,7 +202,8 @@ class GroupRun {
   async #delay(ms: number): Promise<boolean> {
     try {
       await this.#settings.clock.sleep(ms, this.#members.signal)
-      return true
+      // Looked at here as well, for clocks that end an aborted sleep quietly.
+      return !this.#members.signal.aborted
     } catch {
       // Aborted: the group is over or the worker stops, both are seen by the caller.
       return false

@@ -4,13 +4,13 @@ import { availableParallelism } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { bucketLadder } from "@cohort/batching"
 import { checkResume, promptsPerStep, type RunConfig, tokenBudget } from "@cohort/config"
-import { createCursor, createHubClient, type CursorState, hubSettings, openDataset, type PromptCursor, restoreCursor } from "@cohort/data"
+import { createCursor, createHubClient, type CursorState, hubSettings, openDataset, type PromptCursor } from "@cohort/data"
 import type { EnvironmentFactory, RowSource } from "@cohort/env"
 import { CohortError, messageOf, toCohortError } from "@cohort/errors"
-import { systemClock, waitUntilReady } from "@cohort/inference"
+import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
 import type { SetupContext, Tracker } from "@cohort/plugin"
-import { createRolloutWorker, downWeightPolicy, episodeTokenizer, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom } from "@cohort/rollout"
+import { createRolloutWorker, downWeightPolicy, episodeTokenizer, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom, systemClock } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { openTokenizer } from "@cohort/tokenizer"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
@@ -19,6 +19,7 @@ import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
 import { advantageRule } from "./objective.ts"
+import { resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
@@ -207,12 +208,7 @@ class Execution {
     const { seed, data } = this.#config
     if (train.size === 0) throw new CohortError("dataset_invalid", `${train.name} has no prompts`, { hint: "Check data.source and its options." })
     if (state === undefined) return createCursor(train, { seed, shuffle: data.shuffle })
-    const before = state.cursor as CursorState
-    const account = ledger.occurrences()
-    const admitted = account.occurrences.reduce((next, { occurrence }) => Math.max(next, occurrence + 1), before.next)
-    const cursor = restoreCursor(train, { ...before, next: admitted, returned: [] }, { seed, shuffle: data.shuffle })
-    for (const { occurrence, state: ended } of account.occurrences) if (ended === "lost" || ended === "givenBack") cursor.giveBack(occurrence)
-    return cursor
+    return resumeCursor(train, state.cursor as CursorState, ledger.occurrences(), { seed, shuffle: data.shuffle })
   }
 
   #giveBack(cursor: PromptCursor, ledger: Ledger, occurrence: number): void {

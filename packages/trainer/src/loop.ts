@@ -5,7 +5,7 @@ import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
 import { addMetrics, EMPTY_METRICS, type ObjectiveMetrics } from "@cohort/loss"
 import { learningRate } from "@cohort/model"
-import { type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup } from "@cohort/rollout"
+import { type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
 import { objectiveOf, windowSamples } from "./objective.ts"
@@ -136,11 +136,11 @@ function recordTrained(options: LoopOptions, group: SampleGroup, version: number
 
 /** Pushes the weights. Servers that cannot take them keep the old ones, which the next step's staleness shows; none at all ends the run. */
 async function publish(options: LoopOptions, version: number): Promise<SyncReport> {
-  const { transfer, append, signal, config } = options
-  const deadline = AbortSignal.timeout(config.transfer.timeoutMs)
+  const { transfer, append, signal, config, clock } = options
   try {
     // An interrupted run still finishes its push: stopping half-way would leave servers paused.
-    const { seconds, pausedSeconds, bytes, servers } = await transfer.push(version, deadline)
+    const deadline = { clock, timeoutMs: config.transfer.timeoutMs, signal: new AbortController().signal, what: `publishing version ${version}` }
+    const { seconds, pausedSeconds, bytes, servers } = await withDeadline(deadline, (bounded) => transfer.push(version, bounded))
     const report: SyncReport = { version, seconds, pausedSeconds, bytes }
     for (const server of servers) if (!server.ok) options.onUpdate({ kind: "warning", message: `${server.name} did not take version ${version}: ${server.error ?? "no reason given"}` })
     append({ kind: "weights.pushed", version, data: { seconds, pausedSeconds, bytes } })
