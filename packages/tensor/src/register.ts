@@ -1,7 +1,6 @@
-// Registers the backend and the kernels of tfjs's node package under it, and replaces the kernels that would hurt.
+// Registers the backend, and replaces those of tfjs's node kernels that would hurt.
 import "@tensorflow/tfjs-core/dist/register_all_gradients"
 import { env, type KernelFunc, registerBackend, registerKernel, type Tensor, tidy, unregisterKernel } from "@tensorflow/tfjs-core"
-import "@tensorflow/tfjs-node-gpu/dist/register_all_kernels"
 import type { MatMulPrecision } from "./compile.ts"
 import { DType, sizeOf } from "./dtype.ts"
 import type { RawOps } from "./raw.ts"

@@ -1,10 +1,11 @@
 // tfjs's node backend class over our binding. It also carries tensors of dtypes that tfjs does not know (bf16, resources): their
 // tfjs label is a stand-in and only raw ops may take them.
 import type { Tensor, TensorInfo } from "@tensorflow/tfjs-core"
-// eslint-disable-next-line import/no-unassigned-import -- the class file registers nothing; the kernels are imported in register.ts
-import { NodeJSKernelBackend } from "@tensorflow/tfjs-node-gpu/dist/nodejs_kernel_backend"
 import type { Binding, TensorMeta } from "./binding.ts"
 import { DType } from "./dtype.ts"
+import { loadNodeKernels } from "./node-kernels.ts"
+
+const { NodeJSKernelBackend } = await loadNodeKernels()
 
 interface TensorData {
   id: number
@@ -23,7 +24,7 @@ interface NodeBackend {
   readonly tensorMap: { get(dataId: object): TensorData; set(dataId: object, data: TensorData): void }
 }
 
-const Base = NodeJSKernelBackend as unknown as new (binding: Binding, packageName: string) => NodeBackend
+const Base = NodeJSKernelBackend as new (binding: Binding, packageName: string) => NodeBackend
 
 /** tfjs dtype that stands in for a TensorFlow one in tfjs's bookkeeping. */
 const standIn: Readonly<Record<number, number>> = { [DType.bfloat16]: DType.float32, [DType.float16]: DType.float32, [DType.uint32]: DType.int32, [DType.int64]: DType.int32, [DType.resource]: DType.int32 }
