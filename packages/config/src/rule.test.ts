@@ -7,6 +7,17 @@ import { issuesOf, minimal } from "./testing.ts"
 
 const refused: readonly [name: string, input: Partial<RunConfigInput>, path: string, says: string][] = [
   ["epsilonHigh below epsilonLow", { objective: { epsilonLow: 0.3, epsilonHigh: 0.2 } }, "objective.epsilonHigh", "at least objective.epsilonLow = 0.3"],
+  ["delta inside the clip range", { objective: { epsilonHigh: 0.5, delta: 1.4 } }, "objective.delta", "above 1 + objective.epsilonHigh = 1.5"],
+  ["delta where nothing is clipped", { objective: { kind: "cispo", delta: 9 } }, "objective.delta", "cispo has no clip"],
+  ["a token ratio for gspo", { objective: { kind: "gspo", level: "token" } }, "objective.level", "defined by its sequence ratio"],
+  ["the sampler's ratio with a correction", { objective: { oldPolicy: "behavior", correction: "token_truncate" } }, "objective.oldPolicy", "count the mismatch twice"],
+  ["a scale for rloo", { objective: { advantage: "rloo", advantageScale: "batch" } }, "objective.advantageScale", "has a scale of its own"],
+  ["no KL to take off the reward", { objective: { klIn: "reward" } }, "objective.klIn", "Set objective.klCoefficient above 0"],
+  ["a moving reference without a KL", { objective: { reference: "moving" } }, "objective.reference", "only used by the KL"],
+  ["an adaptive bonus that starts outside", { objective: { entropyAdaptive: true, entropyCoefficient: 2 } }, "objective.entropyCoefficient", "within objective.entropyMin = 0 and objective.entropyMax = 1"],
+  ["a bound of no correction", { objective: { correctionMin: 0.5 } }, "objective.correctionMin", "Name a correction"],
+  ["correction bounds the wrong way", { objective: { correction: "token_mask", correctionMin: 4 } }, "objective.correctionMin", "below objective.correctionMax = 3"],
+  ["a sequence correction for vespo", { objective: { kind: "vespo", correction: "sequence_mask" } }, "objective.correction", "token_truncate or token_mask"],
   ["temperature 0 in training", { rollout: { temperature: 0 } }, "rollout.temperature", "every advantage is 0"],
   ["rows longer than the model allows", { inference: { maxModelLength: 1000 } }, "inference.maxModelLength", "512 + 512 = 1024"],
   ["warm-up longer than the run", { train: { steps: 10, warmupSteps: 11 } }, "train.warmupSteps", "at most train.steps = 10"],
@@ -30,6 +41,9 @@ describe("rules between settings", () => {
   test("edges that are fine", () => {
     const fine: Partial<RunConfigInput>[] = [
       { objective: { epsilonLow: 0.2, epsilonHigh: 0.28 } },
+      { objective: { kind: "cispo", epsilonHigh: 0.1 } },
+      { objective: { kind: "grpo", level: "sequence", delta: 4, correction: "geometric_mask", correctionMin: 0.95, correctionMax: 1.05 } },
+      { objective: { klCoefficient: 0.1, klIn: "reward", reference: "moving" } },
       { inference: { maxModelLength: 1024 } },
       { train: { steps: 10, warmupSteps: 10 } },
       { staleness: { maxSteps: 0, weightSyncSteps: 1 } },

@@ -1,13 +1,8 @@
 // Rules that join several settings. Each names the keys it reads, so that it is skipped where one of them is already wrong.
-import type { RunShape } from "./shape.ts"
+import { objectiveRules } from "./objective-rule.ts"
+import type { Rule } from "./rule-type.ts"
 
-/** A combination that cannot work. */
-export interface Rule {
-  /** Paths read; the first one is where the problem is reported. */
-  readonly reads: readonly [string, ...string[]]
-  /** What must hold and how to get there, or undefined when it holds. */
-  readonly check: (config: RunShape) => { readonly expected: string; readonly fix: string } | undefined
-}
+export type { Rule }
 
 const isFile = (source: string): boolean => /\.(jsonl|parquet)$/i.test(source)
 
@@ -39,13 +34,7 @@ export const rules: readonly Rule[] = [
       }
     },
   },
-  {
-    reads: ["objective.epsilonHigh", "objective.epsilonLow"],
-    check: ({ objective: { epsilonHigh, epsilonLow } }) =>
-      epsilonHigh >= epsilonLow
-        ? undefined
-        : { expected: `at least objective.epsilonLow = ${epsilonLow}`, fix: `Raise objective.epsilonHigh to ${epsilonLow} or more (DAPO uses 0.28), or lower objective.epsilonLow.` },
-  },
+  ...objectiveRules,
   {
     reads: ["rollout.temperature", "rollout.groupSize"],
     check: ({ rollout: { temperature, groupSize } }) =>

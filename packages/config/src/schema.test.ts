@@ -9,9 +9,11 @@ describe("the run schema", () => {
     const config = resolveConfig(minimal)
     expect(config.rollout.groupSize).toBe(8)
     expect(config.staleness).toEqual({ maxSteps: 4, policy: "drop", weightSyncSteps: 1 })
-    expect(config.objective).toEqual({
-      kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.2, advantageScale: "group", standardDeviation: "sample", maskTruncated: false,
+    expect(config.objective).toMatchObject({
+      kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.2, advantage: "group", advantageScale: "group", standardDeviation: "sample", maskTruncated: false,
+      klCoefficient: 0, entropyCoefficient: 0, topEntropyShare: 1, correction: "none",
     })
+    expect("delta" in config.objective).toBe(false)
     expect(config.tracking.trackers).toEqual([{ use: "jsonl", options: {} }])
     expect(config.environment).toBeUndefined()
     expect("maxSeconds" in config.train).toBe(false)

@@ -57,7 +57,7 @@ describe("unknown keys", () => {
     expect(message).toContain("Did you mean train.completionsPerStep?")
     expect(message).toContain("steps_per_generation = 4 (input): unknown key; train.completionsPerStep counts the completions")
     expect(message).toContain("in milliseconds here. Did you mean inference.requestTimeoutMs?")
-    expect(message).toContain("no penalty towards a reference policy")
+    expect(message).toContain("beta = 0.04 (input): unknown key. Did you mean objective.klCoefficient?")
   })
 
   test("every foreign name leads to a setting, and is none itself", () => {
