@@ -15,6 +15,7 @@ import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { openTokenizer } from "@cohort/tokenizer"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
+import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
@@ -120,11 +121,12 @@ class Execution {
     const [tasks, rewards] = [await this.#openTasks(setup), await this.#openRewards(setup)]
     const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
     const modelFolder = resolve(this.#options.projectDir, config.model.path)
-    const { backend, servers } = await this.#openCompute(modelFolder, resumed?.dir)
+    const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir)
+    const exclusively = colocated?.exclusively
     const memory = this.#closers.add("the memory watch", watchMemory(() => [process.pid, ...servers.pids()]), (watch) => watch.stop())
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
-    const transfer = await this.#openTransfer(backend, servers)
-    if (resumed !== undefined || config.inference.kind !== "embedded") await transfer.push(this.#progress.step, signal)
+    const transfer = colocated?.transfer ?? (await this.#openTransfer(backend, servers))
+    if (colocated === undefined && (resumed !== undefined || config.inference.urls.length > 0)) await transfer.push(this.#progress.step, signal)
     const services = this.#services(modelFolder, servers, health.maxModelLength)
     const trackers = await this.#openTrackers(setup)
     const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services)
@@ -144,6 +146,7 @@ class Execution {
       clock: systemClock,
       signal,
       append: (event) => ledger.append({ atMs: Date.now(), ...event }),
+      exclusively: exclusively ?? ((body) => body()),
       giveBack: (occurrence) => this.#giveBack(cursor, ledger, occurrence),
       onSync: (report) => this.#syncs.push(report),
       onUpdate: this.#options.onUpdate,
@@ -216,7 +219,7 @@ class Execution {
     ledger.append({ kind: kinds.givenBack, atMs: Date.now(), occurrence })
   }
 
-  async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers }> {
+  async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers; colocated: Colocated | undefined }> {
     const { env, signal, onUpdate } = this.#options
     const { backend: settings, inference, train } = this.#config
     onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
@@ -227,7 +230,8 @@ class Execution {
     const cache = cacheFolder(env, systemHost().home)
     const cores = availableParallelism()
     onUpdate({ kind: "phase", phase: "model", message: `loading ${modelFolder}` })
-    const opening = Promise.allSettled([
+    const slots = this.#slots()
+    const openBackend = (): Promise<SpawnedBackend> =>
       spawnEmbeddedBackend(
         { ...runtime, threads: settings.threads === "auto" ? cores : settings.threads },
         {
@@ -236,7 +240,8 @@ class Execution {
           compile: settings.compile, precision: settings.precision, entropy: true,
           formMemory: join(cache, "forms", "train.json"), machine: `${runtime.libraryPath === undefined ? "fallback" : runtime.xlaCacheDir ?? "tensorflow"} ${cores}`,
         },
-      ).then((open) => this.#closers.add("the trainer thread", open, (backend) => backend.close())),
+      ).then((open) => this.#closers.add("the trainer thread", open, (backend) => backend.close()))
+    const openOwnServers = (): Promise<Servers> =>
       openServers({
         config: this.#config, env, logPath: this.#folder.engineLogPath, startVersion: this.#progress.step, signal, onWarning: this.#warn,
         ...(inference.kind === "embedded" && inference.urls.length === 0
@@ -244,22 +249,41 @@ class Execution {
               engine: {
                 modelFolder: checkpoint ?? modelFolder, modelName, version: this.#progress.step,
                 runtime: { ...runtime, threads: inference.threads === "auto" ? cores : inference.threads },
-                slots: inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots,
+                slots,
                 dtype: inference.dtype,
                 formMemory: join(cache, "forms", "decode.json"),
                 ...(inference.maxModelLength === "auto" ? {} : { maxModelLength: inference.maxModelLength }),
               },
             }
           : {}),
-      }).then((open) => this.#closers.add("the inference servers", open, (servers) => servers.close())),
-    ] as const)
-    const [backend, servers] = await opening
-    if (backend.status === "rejected") throw backend.reason
-    if (servers.status === "rejected") throw servers.reason
-    if (backend.value.info.because !== "") this.#warn(backend.value.info.because)
-    onUpdate({ kind: "phase", phase: "engine", message: `${backend.value.parameters.toLocaleString("en")} parameters, ${backend.value.info.backend} ${backend.value.info.version}; inference at ${servers.value.pool.members.map((member) => member.name ?? "server").join(", ")}` })
-    if (checkpoint !== undefined) await backend.value.load(checkpoint)
-    return { backend: backend.value, servers: servers.value }
+      }).then((open) => this.#closers.add("the inference servers", open, (servers) => servers.close()))
+    // Both take seconds, on different processors: they start together, and a failure of one waits for the other to be closable.
+    const [opened, own] = await Promise.allSettled([openBackend(), inference.colocated ? Promise.resolve(undefined) : openOwnServers()])
+    if (opened.status === "rejected") throw opened.reason
+    if (own.status === "rejected") throw own.reason
+    const backend = opened.value
+    if (checkpoint !== undefined) await backend.load(checkpoint)
+    const colocated = own.value === undefined ? await this.#openColocated(backend, checkpoint ?? modelFolder, slots) : undefined
+    const servers = own.value ?? colocated!.servers
+    const { because, backend: name, version } = backend.info
+    if (because !== "") this.#warn(because)
+    onUpdate({ kind: "phase", phase: "engine", message: `${backend.parameters.toLocaleString("en")} parameters, ${name} ${version}; inference at ${servers.pool.members.map((member) => member.name ?? "server").join(", ")}` })
+    return { backend, servers, colocated }
+  }
+
+  async #openColocated(backend: SpawnedBackend, modelFolder: string, slots: number): Promise<Colocated> {
+    const { inference, staleness } = this.#config
+    if (staleness.weightSyncSteps !== 1)
+      throw new CohortError("config_invalid", `staleness.weightSyncSteps is ${staleness.weightSyncSteps} with inference.colocated`, { hint: "A colocated engine has the new weights at once: set staleness.weightSyncSteps to 1." })
+    const length = inference.maxModelLength === "auto" ? {} : { maxModelLength: inference.maxModelLength }
+    const colocated = await openColocated({ backend, modelFolder, slots, ...length, version: this.#progress.step, onWarning: this.#warn })
+    this.#closers.add("the colocated engine", colocated.servers, (servers) => servers.close())
+    return colocated
+  }
+
+  #slots(): number {
+    const { inference, train } = this.#config
+    return inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots
   }
 
   async #openTransfer(backend: SpawnedBackend, servers: Servers): Promise<WeightTransfer> {
@@ -294,9 +318,9 @@ class Execution {
   }
 
   #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger): GroupRolloutWorker {
-    const { rollout, staleness, train, seed, inference } = this.#config
+    const { rollout, staleness, seed } = this.#config
     const groupsPerStep = promptsPerStep(this.#config)
-    const slots = inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots
+    const slots = this.#slots()
     // Twice the slots: the engine always finds the next group in its queue.
     const concurrent = rollout.maxInflightGroups === "auto" ? Math.max(rollout.groupSize, 2 * slots) : rollout.maxInflightGroups * rollout.groupSize
     return createRolloutWorker({
@@ -332,14 +356,14 @@ class Execution {
 
   async #evaluate(step: number, tasks: Tasks, rewards: readonly RewardEntry[], fullMarks: number, services: EpisodeServices): Promise<EvalReport | null> {
     if (tasks.heldOut === undefined) return null
-    const { eval: settings, seed, inference, train } = this.#config
+    const { eval: settings, seed } = this.#config
     this.#options.onUpdate({ kind: "phase", phase: "eval", message: `evaluating on ${Math.min(settings.prompts, tasks.heldOut.size)} held-out prompts` })
     const report = await evaluate({
       ...services,
       source: tasks.heldOut, prompts: settings.prompts, samples: settings.samples,
       sampling: { ...this.#sampling(), temperature: settings.temperature },
       seed, rewards, fullMarks, step, retryDelayMs: 500, signal: this.#options.signal,
-      concurrency: 2 * (inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots),
+      concurrency: 2 * this.#slots(),
       ...(tasks.environment === undefined ? {} : { environment: tasks.environment }),
     })
     this.#options.onUpdate({ kind: "eval", report })

@@ -33,6 +33,8 @@ export interface LoopOptions {
   /** Ends the run after the step in progress. */
   readonly signal: AbortSignal
   readonly append: (event: { kind: string; step?: number; version?: number; occurrence?: number; groupId?: string; reason?: string; data?: Record<string, unknown> }) => void
+  /** Runs what changes and publishes the weights: alone, where inference shares them. */
+  readonly exclusively: <T>(body: () => Promise<T>) => Promise<T>
   /** A group that was taken and will not be trained here: its prompt comes again. */
   readonly giveBack: (occurrence: number) => void
   /** Told of each finished step before the next begins: trackers, checkpoints and evaluations hang here. */
@@ -58,7 +60,11 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
       return signal.aborted ? "interrupted" : "data"
     }
     const version = progress.step
-    const trained = await trainWindow(options, window.groups)
+    const { trained, sync } = await options.exclusively(async () => {
+      const result = await trainWindow(options, window.groups)
+      const due = !result.skipped && (version + 1) % config.staleness.weightSyncSteps === 0
+      return { trained: result, sync: due ? await publish(options, version + 1) : undefined }
+    })
     if (trained.skipped) {
       for (const group of window.groups) worker.release(group.occurrence, "non_finite_gradient")
       options.onUpdate({ kind: "warning", message: `step ${version + 1}: the gradient is not finite (norm ${trained.gradNorm}, loss ${trained.metrics.loss}); weights stay as they were and its ${window.groups.length} groups are dropped` })
@@ -71,7 +77,6 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     progress.samplesTrained += trained.samples
     progress.trainedTokens += trained.metrics.tokens
     for (const group of window.groups) recordTrained(options, group, version)
-    const sync = progress.step % config.staleness.weightSyncSteps === 0 ? await publish(options, progress.step) : undefined
     worker.setPolicyVersion(progress.step)
     const seconds = (clock.now() - stepStart) / 1000
     progress.trainSeconds += seconds

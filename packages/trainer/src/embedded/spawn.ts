@@ -1,4 +1,5 @@
 // The embedded backend as the training loop sees it: calls into its thread.
+import type { ModelRunner, RunnerInfo } from "@cohort/engine"
 import { CohortError } from "@cohort/errors"
 import type { OpenOptions, RuntimeInfo } from "@cohort/tensor"
 import type { WeightTensor } from "@cohort/weight-transfer"
@@ -6,11 +7,13 @@ import type { TrainerBackend } from "../backend.ts"
 import { companionFiles, type EmbeddedSettings } from "./backend.ts"
 import { createCaller, type Port } from "./call.ts"
 import type { FormChoice } from "./form.ts"
-import type { ReadyMessage } from "./thread.ts"
+import type { ReadyMessage, RunnerRequest } from "./thread.ts"
 
 export interface SpawnedBackend extends TrainerBackend {
   readonly info: RuntimeInfo
   readonly parameters: number
+  /** A runner over the resident policy, in the same thread: what it computes and what is trained take turns. */
+  openRunner(request: RunnerRequest): Promise<ModelRunner>
   form(): Promise<FormChoice | undefined>
   counters(): Promise<{ readonly tensors: number; readonly bytes: number; readonly rss: number }>
 }
@@ -51,6 +54,17 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     }),
     save: (dir) => caller.call("save", dir),
     load: (dir) => caller.call("load", dir),
+    async openRunner(request) {
+      const info = await caller.call<RunnerInfo>("openRunner", request)
+      return {
+        info,
+        prefill: (requests) => caller.call("prefill", requests),
+        decode: (inputs, steps, topLogProbs) => caller.call("decode", inputs, steps, topLogProbs),
+        score: (tokenIds) => caller.call("score", tokenIds),
+        loadWeights: () => Promise.reject(new CohortError("inference_rejected", "a colocated engine has the trainer's weights and loads none")),
+        close: () => Promise.resolve(),
+      }
+    },
     form: () => caller.call("form"),
     counters: () => caller.call("counters"),
     async close() {

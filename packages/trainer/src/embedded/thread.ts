@@ -1,10 +1,21 @@
 // The thread of the embedded backend: a native call blocks it and nothing else.
-import { openRuntime, type OpenOptions, type RuntimeInfo } from "@cohort/tensor"
+import type { ModelRunner } from "@cohort/engine"
+import { createCompiledRunner } from "@cohort/engine/compiled"
+import { CohortError } from "@cohort/errors"
+import { openRuntime, type OpenOptions, type RuntimeInfo, type TensorRuntime } from "@cohort/tensor"
 import { createEmbeddedBackend, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
 import { answerCalls, type Port } from "./call.ts"
 
 let backend: EmbeddedBackend | undefined
+let runner: ModelRunner | undefined
+let runtime: TensorRuntime | undefined
 let tensors: Iterator<unknown> | undefined
+
+export interface RunnerRequest {
+  readonly slots: number
+  /** Absent: the model's own limit. */
+  readonly maxModelLength?: number
+}
 
 /** What the thread says about itself once the model is resident. */
 export interface ReadyMessage {
@@ -15,7 +26,7 @@ export interface ReadyMessage {
 
 answerCalls(globalThis as unknown as Port, {
   async open(runtimeOptions: OpenOptions, settings: EmbeddedSettings): Promise<ReadyMessage> {
-    const runtime = await openRuntime(runtimeOptions)
+    runtime = await openRuntime(runtimeOptions)
     backend = createEmbeddedBackend(runtime, settings)
     return { info: runtime.info, parameters: backend.policy.parameters, names: backend.names }
   },
@@ -36,5 +47,19 @@ answerCalls(globalThis as unknown as Port, {
   load: (dir: string) => backend!.load(dir),
   form: () => backend!.form(),
   counters: () => backend!.counters(),
-  close: () => backend?.close(),
+  /** An engine's runner over the policy that is trained here. */
+  async openRunner({ slots, maxModelLength }: RunnerRequest) {
+    if (runtime!.raw === undefined)
+      throw new CohortError("runtime_unavailable", "colocated inference needs libtensorflow", { hint: "Run `cohort runtime install`, or set inference.colocated to false." })
+    const { maxPosition } = backend!.policy.config
+    runner = await createCompiledRunner({ runtime: runtime!, model: { policy: backend!.policy }, slots, maxModelLength: Math.min(maxPosition, maxModelLength ?? maxPosition) })
+    return runner.info
+  },
+  prefill: (...args: Parameters<ModelRunner["prefill"]>) => runner!.prefill(...args),
+  decode: (...args: Parameters<ModelRunner["decode"]>) => runner!.decode(...args),
+  score: (...args: Parameters<ModelRunner["score"]>) => runner!.score(...args),
+  async close() {
+    await runner?.close()
+    backend?.close()
+  },
 })
