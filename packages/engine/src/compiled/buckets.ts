@@ -23,11 +23,11 @@ export interface PromptGroup<Request> {
  * Prompts packed into forward calls: neighbours in length share a call, a call holds at most `maxRows` rows and `maxTokens` padded
  * tokens (one row may exceed that alone).
  *
- * @example packPrompts([5, 60], (length) => length, [16, 64], 8, 4096) // two calls, padded to 16 and 64
+ * @example packPrompts([5, 60], (length) => length, [16, 64], 8, 4096) // two calls, padded to 64 and 16, the longer one first
  */
 export function packPrompts<Request>(requests: readonly Request[], lengthOf: (request: Request) => number, rungs: readonly number[], maxRows: number, maxTokens: number): readonly PromptGroup<Request>[] {
   const groups: { requests: Request[]; length: number }[] = []
-  for (const request of requests.toSorted((a, b) => lengthOf(a) - lengthOf(b))) {
+  for (const request of requests.toSorted((a, b) => lengthOf(b) - lengthOf(a))) {
     const length = rungFor(rungs, lengthOf(request))
     const open = groups.at(-1)
     if (open !== undefined && open.length === length && open.requests.length < maxRows && (open.requests.length + 1) * length <= maxTokens) open.requests.push(request)

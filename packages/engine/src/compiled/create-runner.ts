@@ -1,0 +1,200 @@
+// The model runner on libtensorflow: slots with a resident cache, programs compiled per shape as they are first needed.
+import { tensor, type Tensor, tidy } from "@tensorflow/tfjs-core"
+import { CohortError } from "@cohort/errors"
+import type { Policy } from "@cohort/model"
+import { type CompiledFunction, DType, type TensorRuntime } from "@cohort/tensor"
+import type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "../runner.ts"
+import { ladder, packPrompts, rungFor } from "./buckets.ts"
+import { createSlotCache } from "./cache.ts"
+import { checkInputs, checkPrompts, checkTokens, clampTop } from "./checks.ts"
+import { compileDecodeLoop, type DecodeShape } from "./decode-loop.ts"
+import { createRunnerModel } from "./model.ts"
+import { compileHidden, compilePrefill, compileTargets } from "./prefill.ts"
+import type { SamplingVariant } from "./sample.ts"
+import { createShelf } from "./shelf.ts"
+import { rowArrays, variantOf } from "./rows.ts"
+import { loadPolicy, openPolicy } from "./weights.ts"
+
+export interface CompiledRunnerOptions {
+  readonly runtime: TensorRuntime
+  /** A Hugging Face folder whose weights become resident, or a policy whose resident weights are shared. */
+  readonly model: { readonly folder: string } | { readonly policy: Policy }
+  /** Sequences that are cached at once. */
+  readonly slots: number
+  /** Most tokens of a sequence; at most the model's own limit. */
+  readonly maxModelLength: number
+  /** Of matrix products and of the cache. */
+  readonly dtype?: "f32" | "bf16"
+  /** Longest chunk in tokens. */
+  readonly maxChunk?: number
+}
+
+/** Padded tokens of one prefill call: bounds its memory. */
+const prefillTokens = 4096
+const prefillRows = 8
+const promptRows = ladder(1, prefillRows)
+/** Rows of one product with the vocabulary when scoring. */
+const scoredRows = 256
+
+/**
+ * Opens a runner. The runtime stays the caller's to close.
+ *
+ * @throws CohortError `model_invalid` for a folder that is no model, `config_invalid` for a length or slot count that cannot be
+ * @example
+ * const runner = createCompiledRunner({ runtime, model: { folder: "models/tiny" }, slots: 64, maxModelLength: 512 })
+ */
+export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunner {
+  const { runtime, slots, maxModelLength } = options
+  const { raw } = runtime
+  if (raw === undefined) throw new CohortError("runtime_unavailable", "the compiled runner needs libtensorflow")
+  const owned = "folder" in options.model
+  const type = options.dtype ?? "f32"
+  const policy = "policy" in options.model ? options.model.policy : openPolicy(runtime, options.model.folder, type)
+  const { config } = policy
+  const columns = options.maxChunk ?? 32
+  const model = createRunnerModel(runtime, raw, policy, type === "bf16" ? DType.bfloat16 : DType.float32, maxModelLength + columns)
+  const cache = createSlotCache(raw, config, slots, maxModelLength, model.dtype)
+  const rowRungs = ladder(1, slots)
+  const lengthRungs = ladder(64, maxModelLength)
+  const promptRungs = ladder(16, maxModelLength)
+  const info: RunnerInfo = {
+    slots,
+    maxModelLength,
+    vocabSize: config.vocabSize,
+    chunkSizes: ladder(1, columns),
+    parameters: policy.parameters,
+    dtype: type,
+    backend: `${runtime.info.backend}-${runtime.info.device}`,
+  }
+  const hiddenProgram = compileHidden(model, "xla")
+  const targetProgram = compileTargets(model, "xla")
+  const now = (): number => performance.now()
+  const prefills = createShelf<PromptShape, CompiledFunction>({
+    compile: () => compilePrefill(model, "xla"),
+    keyOf: (shape) => `${shape.rows}x${shape.length}`,
+    covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length,
+    costOf: (shape) => shape.rows * shape.length * (callCost + shape.length),
+    now,
+  })
+  const decoders = createShelf<DecodeShape, CompiledFunction>({
+    compile: (shape) => compileDecodeLoop(model, shape),
+    keyOf: ({ rows, length, variant }) => [rows, length, variant.truncates, variant.penalizes, variant.top].join(),
+    covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length && covers(larger.variant, smaller.variant),
+    costOf: decodeCost,
+    now,
+  })
+
+  function decode(inputs: readonly SlotInput[], steps: number, topLogProbs: number): ChunkOutput {
+    checkInputs(info, inputs, steps)
+    const rows = rungFor(rowRungs, inputs.length)
+    const length = rungFor(lengthRungs, Math.max(...inputs.map((input) => input.position)))
+    const variant = variantOf(inputs, clampTop(topLogProbs, config.vocabSize))
+    const wanted = { rows, length, columns, variant }
+    const [outputs, ran] = decoders.run(wanted, (program, shape) => {
+      const members = Array.from({ length: shape.rows }, (_, row) => inputs[row]?.slot ?? inputs[0]!.slot)
+      const values = tidy(() => {
+        const arrays = rowArrays(inputs, shape.rows, config.vocabSize, shape.variant).map(({ values, shape, type }) => tensor(values, shape, type))
+        const results = program(tensor(Int32Array.of(steps), [], "int32"), cache.gather(members, shape.length), ...arrays)
+        const fresh = results[2]!
+        const kept = raw!.slice(fresh, [0, 0, 0, 0, 0], [fresh.shape[0]!, inputs.length, config.kvHeads, steps, config.headDim])
+        cache.scatter(inputs.map((input) => input.slot), inputs.map((input) => input.position), steps, kept)
+        return results.filter((_, i) => i !== 2).map((result) => result.dataSync() as Int32Array | Float32Array)
+      })
+      return [values, shape.variant] as const
+    })
+    const cut = <T extends Int32Array | Float32Array>(all: T, width: number): T => {
+      const out = new (all.constructor as new (size: number) => T)(inputs.length * steps * width)
+      for (let row = 0; row < inputs.length; row++) out.set(all.subarray(row * columns * width, (row * columns + steps) * width), row * steps * width)
+      return out
+    }
+    const [ids, logProbs, topIds, topValues] = outputs as [Int32Array, Float32Array, Int32Array?, Float32Array?]
+    const chunk = { steps, tokenIds: cut(ids, 1), logProbs: cut(logProbs, 1) }
+    if (topLogProbs === 0 || topIds === undefined || topValues === undefined) return chunk
+    return { ...chunk, ...widen(cut(topIds, ran.top), cut(topValues, ran.top), ran.top, topLogProbs) }
+  }
+
+  function prefill(requests: Parameters<ModelRunner["prefill"]>[0]): void {
+    checkPrompts(info, requests)
+    const filled = requests.filter(({ tokenIds, slots: targets }) => tokenIds.length > 0 && targets.length > 0)
+    for (const group of packPrompts(filled, (request) => request.tokenIds.length, promptRungs, prefillRows, prefillTokens))
+      prefills.run({ rows: rungFor(promptRows, group.requests.length), length: group.length }, (program, { rows, length }) => {
+        const ids = new Int32Array(rows * length)
+        group.requests.forEach(({ tokenIds }, row) => ids.set(tokenIds, row * length))
+        tidy(() => {
+          const [planes] = program(tensor(ids, [rows, length], "int32"))
+          group.requests.forEach(({ tokenIds, slots: targets }, row) => {
+            const one = raw!.slice(planes!, [0, row, 0, 0, 0], [planes!.shape[0]!, 1, config.kvHeads, tokenIds.length, config.headDim])
+            for (const slot of targets) cache.scatter([slot], [0], tokenIds.length, one)
+          })
+        })
+      })
+  }
+
+  function score(tokenIds: Int32Array): Float32Array {
+    checkTokens(info, tokenIds, "score")
+    const out = new Float32Array(tokenIds.length)
+    if (tokenIds.length < 2) return out
+    const length = rungFor(promptRungs, tokenIds.length)
+    const ids = new Int32Array(length)
+    ids.set(tokenIds)
+    const targets = new Int32Array(length)
+    targets.set(tokenIds.subarray(1))
+    tidy(() => {
+      const [hidden] = hiddenProgram(tensor(ids, [1, length], "int32"))
+      const rows = Math.min(scoredRows, length)
+      for (let begin = 0; begin < tokenIds.length - 1; begin += rows) {
+        // The last window begins earlier rather than being shorter: one shape is compiled.
+        const from = Math.min(begin, length - rows)
+        const part = tidy(() => targetProgram(raw!.slice(hidden!, [from, 0], [rows, config.hiddenSize]), tensor(targets.subarray(from, from + rows), [rows], "int32"))[0]!.dataSync())
+        out.set(part.subarray(0, Math.min(rows, tokenIds.length - 1 - from)), from + 1)
+      }
+    })
+    return out
+  }
+
+  return {
+    info,
+    prefill: async (requests) => prefill(requests),
+    decode: async (inputs, steps, topLogProbs) => decode(inputs, steps, topLogProbs),
+    score: async (tokenIds) => score(tokenIds),
+    loadWeights: async (folder) => loadPolicy(policy, folder, owned),
+    async close() {
+      for (const program of [hiddenProgram, targetProgram, ...prefills.programs, ...decoders.programs]) program.dispose()
+      cache.dispose()
+      model.rotary.cosine.dispose()
+      model.rotary.sine.dispose()
+      if (owned) policy.dispose()
+    },
+  }
+}
+
+/** A row's fixed work, in units of one attended position. */
+const callCost = 256
+
+function decodeCost({ rows, length, columns, variant }: DecodeShape): number {
+  const extras = (variant.truncates ? 1 : 0) + (variant.penalizes ? 0.2 : 0) + (variant.top > 0 ? 0.3 : 0)
+  return (rows + 2) * (callCost + length + columns) * (1 + extras)
+}
+
+/** Settings that are off run on a program that has them, too. */
+function covers(larger: SamplingVariant, smaller: SamplingVariant): boolean {
+  return (larger.truncates || !smaller.truncates) && (larger.penalizes || !smaller.penalizes) && larger.top >= smaller.top
+}
+
+interface PromptShape {
+  readonly rows: number
+  readonly length: number
+}
+
+/** Pads the top lists of a vocabulary that is smaller than what was asked for, and turns excluded tokens into minus infinity. */
+function widen(ids: Int32Array, values: Float32Array, have: number, wanted: number): { topTokenIds: Int32Array; topLogProbs: Float32Array } {
+  const cells = ids.length / have
+  const topTokenIds = new Int32Array(cells * wanted)
+  const topLogProbs = new Float32Array(cells * wanted).fill(-Infinity)
+  for (let cell = 0; cell < cells; cell++)
+    for (let i = 0; i < Math.min(have, wanted); i++) {
+      topTokenIds[cell * wanted + i] = ids[cell * have + i]!
+      if (values[cell * have + i]! > -1e30) topLogProbs[cell * wanted + i] = values[cell * have + i]!
+    }
+  return { topTokenIds, topLogProbs }
+}
