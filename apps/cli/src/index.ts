@@ -1,1 +1,3 @@
-export {}
+export { runCli } from "./cli.ts"
+export { type Output, type Shell, type SignalName } from "./shell.ts"
+export { systemShell } from "./system-shell.ts"

@@ -1,0 +1,13 @@
+// All commands; each is loaded when it is asked for.
+import type { CommandGroup } from "../command.ts"
+
+export const root: CommandGroup = {
+  summary: "Cohort trains language models with asynchronous GRPO.",
+  commands: {
+    quickstart: async () => (await import("./quickstart.ts")).quickstart,
+    train: async () => (await import("./train.ts")).train,
+    serve: async () => (await import("./serve.ts")).serve,
+    config: async () => (await import("./config.ts")).config,
+    runtime: async () => (await import("./runtime.ts")).runtime,
+  },
+}
