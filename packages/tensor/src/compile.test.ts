@@ -154,3 +154,13 @@ describe.skipIf(libraryPath === undefined)("compile", () => {
     )
   }, 30_000)
 })
+
+test.skipIf(libraryPath === undefined)("opened twice at once, one runtime is shared and the last close ends it", async () => {
+  const [one, two] = await Promise.all([tensorflow(), tensorflow()])
+  const f = two.compile((x) => [add(x!, 1)], { name: "shared", mode: "graph" })
+  one.close()
+  one.close()
+  tidy(() => expect([...f(tensor([1]))[0]!.dataSync()]).toEqual([2]))
+  f.dispose()
+  two.close()
+})

@@ -73,6 +73,13 @@ describe("openDefaultRuntime", () => {
       code: "runtime_unavailable",
       message: expect.stringContaining("which does not exist"),
     })
+    const broken = join(dir, "libtensorflow_cc.so.2")
+    writeFileSync(broken, "\x7fELF and nothing more")
+    writeFileSync(join(dir, "libtensorflow_framework.so.2"), "")
+    await expect(openDefaultRuntime({ env: { COHORT_LIBTENSORFLOW: broken, COHORT_CACHE: dir }, signal })).rejects.toMatchObject({
+      code: "runtime_unavailable",
+      message: expect.stringContaining("does not load"),
+    })
   })
 
   test.skipIf(libraryPath === undefined)("opens the library that is found and keeps compiled programs in the cache", async () => {

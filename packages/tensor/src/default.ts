@@ -45,7 +45,9 @@ export async function defaultOpenOptions(options: DefaultOptions): Promise<OpenO
     return { backend, threads, because: forced ? `COHORT_TENSOR_BACKEND asks for ${backend}.` : `The settings ask for ${backend}.` }
   const found = await locate(options, host)
   if ("reason" in found) return { backend, threads, libraryMissing: found }
-  return { backend, threads, libraryPath: found.libraryPath, xlaCacheDir: usableCache(xlaCacheFolder(cacheFolder(env, host.home), found)) }
+  // A library that the user named is used or the error is shown, as in locate().
+  const strict = found.source === "COHORT_LIBTENSORFLOW" ? "tensorflow" : backend
+  return { backend: strict, threads, libraryPath: found.libraryPath, xlaCacheDir: usableCache(xlaCacheFolder(cacheFolder(env, host.home), found)) }
 }
 
 /**

@@ -50,7 +50,19 @@ const howToGetTheFastOne = "Run `cohort runtime install` for the fast one."
  * const runtime = await openRuntime({ libraryPath: "/opt/tf/libtensorflow_cc.so.2" })
  * const double = runtime.compile((x) => [tf.mul(x, 2)], { name: "double" })
  */
-export async function openRuntime(options: OpenOptions = {}): Promise<TensorRuntime> {
+export function openRuntime(options: OpenOptions = {}): Promise<TensorRuntime> {
+  // One after the other: two at once would register the backend twice.
+  const opened = lastOpened.then(() => openNow(options))
+  lastOpened = opened.then(ignore, ignore)
+  return opened
+}
+
+let lastOpened: Promise<void> = Promise.resolve()
+
+/** The result, or the failure, is the business of who asked for it. */
+function ignore(): void {}
+
+async function openNow(options: OpenOptions): Promise<TensorRuntime> {
   tfEnv().set("PROD", true)
   const wanted = options.backend ?? "auto"
   const refused: string[] = []
