@@ -6,8 +6,8 @@ import { fit, type Paint } from "./style.ts"
 
 /** Redrawing more often only flickers. */
 const redrawMs = 100
-/** Shares of a download that a pipe hears of. */
-const pipeProgressShare = 0.1
+/** How often a pipe hears of a long task. */
+const pipeProgressMs = 5_000
 
 export interface StatusLine {
   update(update: RunUpdate): void
@@ -34,7 +34,7 @@ export function createStatusLine({ output, now, paint }: { output: Output; now: 
   let drawn = false
   let drawnMs = Number.NEGATIVE_INFINITY
   let closed = false
-  let told: { readonly message: string; readonly share: number } | undefined
+  let told: { readonly message: string; readonly atMs: number; readonly whole: boolean } | undefined
 
   function erase(): void {
     if (drawn) output.write(clearLine)
@@ -54,12 +54,12 @@ export function createStatusLine({ output, now, paint }: { output: Output; now: 
     if (live && !closed && view !== emptyView) draw()
   }
 
-  /** A pipe hears of a long task when it starts, at each tenth and at its end. */
+  /** A pipe hears of a long task when it starts, every few seconds, and at its end. */
   function printProgress(update: Extract<RunUpdate, { kind: "progress" }>): void {
-    const share = update.total > 0 ? update.done / update.total : 0
-    const due = told?.message !== update.message || share >= told.share + pipeProgressShare || (share >= 1 && told.share < 1)
+    const whole = update.done >= update.total
+    const due = told?.message !== update.message || now() - told.atMs >= pipeProgressMs || (whole && !told.whole)
     if (!due) return
-    told = { message: update.message, share }
+    told = { message: update.message, atMs: now(), whole }
     print(progressText(update))
   }
 

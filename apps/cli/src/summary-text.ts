@@ -22,7 +22,7 @@ export interface SummaryOptions {
 
 /** Several lines, the last of which says what to type next. */
 export function summaryText(summary: RunSummary, { paint, program, show }: SummaryOptions): string {
-  const title = `${summary.steps} steps in ${duration(summary.trainSeconds)} of training (${endings[summary.stopped]})`
+  const title = `${count(summary.steps)} ${summary.steps === 1 ? "step" : "steps"} in ${duration(summary.trainSeconds)} of training (${endings[summary.stopped]})`
   const rows: (readonly [string, string])[] = [
     ["accuracy", accuracyText(summary, paint)],
     ["speed", `${decimal(summary.samplesPerSecond)} samples/s, ${count(summary.trainedTokensPerSecond)} trained tokens/s`],
