@@ -36,12 +36,14 @@ export interface TensorRuntime {
   /**
    * A part of a function compiled in `graph` mode that XLA compiles as one program. It is traced once for each signature within a
    * compiled function and shared by all calls there (all layers, say), so `fn` must do the same each time: what differs between calls
-   * comes as an argument. Outside compile(), and while tfjs records for a gradient, `fn` just runs. Not on the fallback backends.
+   * comes as an argument. Its gradient is one program too, which computes the forward part again; only arguments get one, not what `fn`
+   * uses of the scope around it, and not those at the positions `constants`. Outside compile() `fn` just runs. Not on the fallback
+   * backends.
    *
    * @example
    * const swiglu = runtime.cluster!((gate, up) => [tf.mul(tf.mul(gate, tf.sigmoid(gate)), up)])
    */
-  cluster?(fn: (...inputs: Tensor[]) => Tensor[], name?: string): (...inputs: Tensor[]) => Tensor[]
+  cluster?(fn: (...inputs: Tensor[]) => Tensor[], name?: string, constants?: readonly number[]): (...inputs: Tensor[]) => Tensor[]
   /** Ops beyond tfjs; undefined on the fallback backends. */
   readonly raw: RawOps | undefined
   /** Live tensors and their bytes: constant over steps, or something leaks. */
