@@ -70,9 +70,15 @@ export function isCohortError(value: unknown): value is CohortError {
   return typeof value === "object" && value !== null && brand in value
 }
 
-/** The message of anything thrown. */
+/** The message of anything thrown; never throws itself. */
 export function messageOf(value: unknown): string {
-  return value instanceof Error ? value.message : String(value)
+  if (value instanceof Error) return value.message
+  try {
+    return String(value)
+  } catch {
+    // An object without a usable toString, such as Object.create(null).
+    return Object.prototype.toString.call(value)
+  }
 }
 
 /**
