@@ -52,16 +52,32 @@ async function readParsed(path: string, extension: string, parse: (text: string)
     if (code !== "ENOENT") throw toCohortError(error, "file_invalid", path)
     throw new CohortError("config_not_found", `no config file at ${path}`, { cause: error, hint: "Check the path, or write one with `cohort init`.", details: { path } })
   }
-  text = text.replace(/^\uFEFF/, "")
+  return parseText(path, extension, parse, text)
+}
+
+function parseText(path: string, extension: string, parse: (text: string) => unknown, text: string): unknown {
+  const plain = text.replace(/^\uFEFF/, "")
   let value: unknown
   try {
-    value = parse(text)
+    value = parse(plain)
   } catch (error) {
     throw new CohortError("config_invalid", `${path}${placeOf(error)}: ${messageOf(error)}`, { cause: error, details: { path } })
   }
-  const twice = duplicatesIn(extension, text)
+  const twice = duplicatesIn(extension, plain)
   if (twice.length === 0) return value
   throw new CohortError("config_invalid", `${path}: given twice: ${twice.join(", ")}`, { hint: "Remove one of them; only the last would count.", details: { path, keys: twice } })
+}
+
+/**
+ * The table in the text of a JSON or YAML file; an empty one is an empty table.
+ *
+ * Throws `config_invalid` when it does not parse, gives a key twice, or holds no table.
+ */
+export function parseTable(name: string, text: string): PlainObject {
+  const extension = text.trimStart().startsWith("{") ? "json" : "yaml"
+  const value = parseText(name, extension, parsers[extension]!, text) ?? {}
+  if (isPlainObject(value)) return value
+  throw new CohortError("config_invalid", `${name} holds no table of options`, { hint: "The top level is a table of options.", details: { path: name } })
 }
 
 /**

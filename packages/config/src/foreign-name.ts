@@ -20,6 +20,7 @@ export const foreignNames: ReadonlyMap<string, ForeignName> = new Map<string, Fo
   ["maxinflighttasks", { path: "rollout.maxInflightGroups", note: "counted in groups here" }],
   ["queuemaxsize", { path: "rollout.queueGroups", note: "counted in groups here" }],
   ["heartbeatstaleafters", { path: "rollout.heartbeatStaleMs", note: ms }],
+  ["maxtoolcallingiterations", { path: "rollout.maxTurns", note: "counted in turns of the model here, one more" }],
   ["chattemplatekwargs", { path: "rollout.chatTemplateArgs" }],
   ["maxstaleness", { path: "staleness.maxSteps", note: "counted in optimizer steps here" }],
   ["maxoffpolicysteps", { path: "staleness.maxSteps" }],

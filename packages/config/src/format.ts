@@ -7,7 +7,7 @@ import type { RunConfig } from "./schema.ts"
 const string = (text: string): string => JSON.stringify(text).replaceAll("\u007F", "\\u007F")
 
 /** Undefined where TOML cannot say it: it has no null. */
-function toToml(value: JsonValue): string | undefined {
+export function toToml(value: JsonValue): string | undefined {
   if (value === null) return undefined
   if (typeof value === "string") return string(value)
   if (Array.isArray(value)) {

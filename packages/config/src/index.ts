@@ -9,3 +9,6 @@ export { checkResume, type ConfigChange, configDiff, RESUME_FIXED } from "./resu
 export { defineConfig, type RunConfig, type RunConfigInput, runConfigSchema } from "./schema.ts"
 export { type Chosen, promptsPerStep, tokenBudget } from "./token-budget.ts"
 export { type ConfigWarning, configWarnings } from "./warning.ts"
+export { fromTrl, type FromTrl, type FromTrlOptions } from "./trl/from-trl.ts"
+export { trlMarkdown } from "./trl/markdown.ts"
+export type { TrlTrainer } from "./trl/row.ts"

@@ -32,6 +32,8 @@ export interface KeyNode {
   readonly default: unknown
   /** False where there is a default, or the key may be left out. */
   readonly required: boolean
+  /** True when the schema takes the value as it stands. */
+  readonly accepts: (value: unknown) => boolean
 }
 
 /** A table of settings. */
@@ -71,7 +73,7 @@ function build(schema: SchemaNode, path: string): TreeNode {
   const inner = unwrap(schema)
   const doc = docOf(schema)
   if (inner.entries === undefined)
-    return { kind: "key", path, schema: inner, doc, default: schema.default, required: schema.wrapped === undefined }
+    return { kind: "key", path, schema: inner, doc, default: schema.default, required: schema.wrapped === undefined, accepts: (value) => v.is(inner as v.GenericSchema & SchemaNode, value) }
   const entries = new Map(Object.entries(inner.entries).map(([name, child]) => [name, build(child, path === "" ? name : `${path}.${name}`)]))
   return { kind: "section", path, doc, optional: schema.type === "exact_optional", entries }
 }

@@ -6,6 +6,11 @@ export const rolloutSection = v.pipe(
   v.strictObject({
     groupSize: v.optional(int(2, "Completions per prompt; each is judged against the others of its group"), 8),
     maxCompletionTokens: v.optional(int(1, "Tokens the model may write per turn"), 512),
+    maxTurns: v.optional(int(1, "Turns of the model in one episode; the tool calls of the last are not run"), 16),
+    forkThresholdTokens: v.optional(
+      int(0, "When a template rewrites an earlier answer: trained tokens that may turn into context before a row of its own begins"),
+      8,
+    ),
     temperature: v.optional(real(0, "Sampling temperature; the trainer divides its logits by it too"), 1),
     topP: v.optional(above(0, "Smallest set of tokens whose probability reaches this; 1 is off", 1), 1),
     topK: v.optional(int(0, "Only the k likeliest tokens; 0 is off"), 0),
