@@ -26,8 +26,14 @@ export function repairWasm(backend: BackendWasm): void {
   wrapKernel("BatchMatMul", backendName, (original) => (call) => {
     const { a, b } = call.inputs as { a: Tensor; b: Tensor }
     const { transposeA, transposeB } = call.attrs as unknown as { transposeA: boolean; transposeB: boolean }
-    if ((!transposeA && !transposeB) || sizeOf(a.shape.slice(0, -2)) > 1 || sizeOf(b.shape.slice(0, -2)) > 1) return original(call)
-    // Only a product without transposes takes the fast path of the library.
+    const [batchA, batchB] = [sizeOf(a.shape.slice(0, -2)), sizeOf(b.shape.slice(0, -2))]
+    // Only one product without transposes takes the fast path of the library.
+    if (batchA > 1 && batchB === 1 && b.rank <= a.rank && !transposeA)
+      return tidy(() => {
+        const product = matMul(reshape(a, [-1, a.shape.at(-1)!]), reshape(b, b.shape.slice(-2)), false, transposeB)
+        return reshape(product, [...a.shape.slice(0, -1), product.shape[1]!])
+      })
+    if ((!transposeA && !transposeB) || batchA > 1 || batchB > 1) return original(call)
     return tidy(() => matMul(transposeA ? swapped(a) : a, transposeB ? swapped(b) : b))
   })
   repairBroadcastProducts(backendName)
