@@ -40,40 +40,64 @@ export const spec = (change: Partial<ObjectiveSpec> = {}): ObjectiveSpec => ({
   ...change,
 })
 
+const vector = (values: ArrayLike<number>): tf.Tensor1D => tf.tensor1d(Float32Array.from(values))
+
+/** The loss of a batch for given log-probs and entropies; `metrics` is told the metrics. */
+function lossOf(objective: ObjectiveSpec, batch: Omit<Case, "logProbs">, logProbs_N: tf.Tensor, entropy_N: tf.Tensor | undefined, metrics: (values: number[]) => void): tf.Scalar {
+  const output = policyObjective(objective, {
+    rows: batch.rows,
+    length: batch.length,
+    logProbs_N: logProbs_N as tf.Tensor1D,
+    behaviorLogProbs_N: vector(batch.behavior),
+    advantages_N: vector(batch.advantages),
+    weights_N: vector(batch.weights ?? Array.from(batch.mask, () => 1)),
+    mask_N: vector(batch.mask),
+    ...(batch.reference === undefined ? {} : { referenceLogProbs_N: vector(batch.reference) }),
+    ...(batch.proximal === undefined ? {} : { proximalLogProbs_N: vector(batch.proximal) }),
+    ...(batch.sequences === undefined ? {} : { sequences: { index_N: tf.tensor1d([...batch.sequences.index], "int32"), perRow: batch.sequences.perRow } }),
+    ...(entropy_N === undefined ? {} : { entropy_N: entropy_N as tf.Tensor1D }),
+    scalars: Object.fromEntries(Object.entries(objectiveScalars(objective)).map(([name, value]) => [name, tf.scalar(value)])),
+  })
+  metrics([...output.metrics.dataSync()])
+  return output.loss
+}
+
 export function evaluate(objective: ObjectiveSpec, batch: Case): Evaluated {
-  const vector = (values: ArrayLike<number>) => tf.tensor1d(Float32Array.from(values))
   let metrics: number[] = []
   const outcome = tf.tidy(() => {
-    const optional = {
-      ...(batch.reference === undefined ? {} : { referenceLogProbs_N: vector(batch.reference) }),
-      ...(batch.proximal === undefined ? {} : { proximalLogProbs_N: vector(batch.proximal) }),
-      ...(batch.sequences === undefined ? {} : { sequences: { index_N: tf.tensor1d([...batch.sequences.index], "int32"), perRow: batch.sequences.perRow } }),
-    }
-    const lossOf = (logProbs_N: tf.Tensor, entropy_N?: tf.Tensor): tf.Scalar => {
-      const output = policyObjective(objective, {
-        rows: batch.rows,
-        length: batch.length,
-        logProbs_N: logProbs_N as tf.Tensor1D,
-        behaviorLogProbs_N: vector(batch.behavior),
-        advantages_N: vector(batch.advantages),
-        weights_N: vector(batch.weights ?? Array.from(batch.mask, () => 1)),
-        mask_N: vector(batch.mask),
-        ...optional,
-        ...(entropy_N === undefined ? {} : { entropy_N: entropy_N as tf.Tensor1D }),
-        scalars: Object.fromEntries(Object.entries(objectiveScalars(objective)).map(([name, value]) => [name, tf.scalar(value)])),
-      })
-      metrics = [...output.metrics.dataSync()]
-      return output.loss
-    }
+    const loss = (logProbs_N: tf.Tensor, entropy_N?: tf.Tensor): tf.Scalar => lossOf(objective, batch, logProbs_N, entropy_N, (values) => (metrics = values))
     const inputs = batch.entropy === undefined ? [vector(batch.logProbs)] : [vector(batch.logProbs), vector(batch.entropy)]
     // With the entropy only in the metrics, tfjs refuses a gradient for it: ask for it only where the loss uses it.
     if (objective.entropyCoefficient === undefined) {
       const entropy = inputs[1]
-      const { value, grad } = tf.valueAndGrad((x: tf.Tensor) => lossOf(x, entropy))(inputs[0]!)
+      const { value, grad } = tf.valueAndGrad((x: tf.Tensor) => loss(x, entropy))(inputs[0]!)
       return { loss: value.dataSync()[0]!, gradient: [...grad.dataSync()], entropyGradient: undefined }
     }
-    const { value, grads } = tf.valueAndGrads((x: tf.Tensor, entropy: tf.Tensor) => lossOf(x, entropy))(inputs)
+    const { value, grads } = tf.valueAndGrads((x: tf.Tensor, entropy: tf.Tensor) => loss(x, entropy))(inputs)
     return { loss: value.dataSync()[0]!, gradient: [...grads[0]!.dataSync()], entropyGradient: [...grads[1]!.dataSync()] }
+  })
+  return { ...outcome, metrics: unpackMetrics(metrics) }
+}
+
+export interface LogitsCase extends Omit<Case, "logProbs" | "entropy"> {
+  /** [N, V] row-major. */
+  readonly logits: readonly number[]
+  readonly targets: readonly number[]
+}
+
+/** The same from logits: the gradient is theirs, [N * V]. */
+export function evaluateLogits(objective: ObjectiveSpec, batch: LogitsCase): Omit<Evaluated, "entropyGradient"> {
+  const size = batch.rows * batch.length
+  const vocabulary = batch.logits.length / size
+  let metrics: number[] = []
+  const outcome = tf.tidy(() => {
+    const picked = tf.oneHot(tf.tensor1d([...batch.targets], "int32"), vocabulary)
+    const { value, grad } = tf.valueAndGrad((logits_NV: tf.Tensor) => {
+      const logP_NV = tf.logSoftmax(logits_NV)
+      const entropy_N = tf.neg(tf.sum(tf.mul(tf.exp(logP_NV), logP_NV), 1))
+      return lossOf(objective, batch, tf.sum(tf.mul(logP_NV, picked), 1), entropy_N, (values) => (metrics = values))
+    })(tf.tensor2d([...batch.logits], [size, vocabulary]))
+    return { loss: value.dataSync()[0]!, gradient: [...grad.dataSync()] }
   })
   return { ...outcome, metrics: unpackMetrics(metrics) }
 }

@@ -1,10 +1,12 @@
 """Goldens of the policy objectives and advantages, computed in float64 by TRL's own GRPOTrainer loss and by PyTorch.
 
-    python make.py    # writes goldens.json beside this file; torch 2.13, trl 1.16
+    python make.py            # writes goldens.json beside this file; torch 2.13, trl 1.16
+    python make.py --check    # fails when it would write anything else
 
-Every objective that TRL has goes through `GRPOTrainer._compute_loss` itself, with the log-probs fed in, so what is compared
-is TRL's code and not a second reading of it. What TRL lacks (gspo_token, KL k1 and k2, the geometric mask) is written in PyTorch here.
-Values are rounded to 9 digits: regeneration is byte-identical.
+Every objective that TRL has goes through `GRPOTrainer._compute_loss` itself, with log-probs and entropies of given logits fed in, so what is
+compared is TRL's code and not a second reading of it; gradients are those of the logits. What TRL lacks (gspo_token, KL k1 and k2, the
+geometric mask) is written in PyTorch here, and where TRL is wrong the right value is derived by hand, with a note (`derived`).
+Values are rounded to 8 digits: regeneration is byte-identical.
 """
 
 import collections
@@ -12,38 +14,43 @@ import json
 import math
 import pathlib
 import random
+import sys
 import types
 
 import torch
 from trl.trainer.grpo_trainer import GRPOTrainer, nanstd
 
-ROWS, LENGTH = 4, 6
+ROWS, LENGTH, VOCABULARY = 6, 4, 3
+GROUP = 3
 EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 
 
 def rounded(value):
     if isinstance(value, torch.Tensor):
         return [rounded(item) for item in value.detach().flatten().tolist()]
-    return None if math.isnan(value) else float(f"{value:.9g}")
+    return None if math.isnan(value) else float(f"{value:.8g}")
 
 
 def make_inputs(seed):
     """One micro-batch: every row trains at least one token, masks have holes, as tool turns leave them."""
     rng = random.Random(seed)
     grid = lambda draw: [[round(draw(), 4) for _ in range(LENGTH)] for _ in range(ROWS)]
-    log_probs = grid(lambda: -rng.uniform(0.05, 3))
+    logits = [[[round(rng.gauss(0, 1.5), 4) for _ in range(VOCABULARY)] for _ in range(LENGTH)] for _ in range(ROWS)]
+    targets = [[rng.randrange(VOCABULARY) for _ in range(LENGTH)] for _ in range(ROWS)]
+    log_probs = torch.tensor(logits, dtype=torch.float64).log_softmax(-1).gather(-1, torch.tensor(targets).unsqueeze(-1)).squeeze(-1).tolist()
     spread = [0.1, 0.4, 0.8][seed % 3]
     near = lambda source, width: [[round(min(x + rng.gauss(0, width), -0.001), 4) for x in row] for row in source]
     mask = [[1 if rng.random() < 0.75 else 0 for _ in range(LENGTH)] for _ in range(ROWS)]
     for row in mask:
         row[rng.randrange(LENGTH)] = 1
     return {
-        "logProbs": log_probs,
+        "logits": logits,
+        "targets": targets,
         "behavior": near(log_probs, spread),
         "proximal": near(log_probs, spread / 2),
         "reference": near(log_probs, 0.6),
-        "entropy": grid(lambda: rng.uniform(0.05, 2.5)),
         "advantages": [round(rng.choice([-1, 1]) * rng.uniform(0.2, 1.8), 4) for _ in range(ROWS)],
+        "rewards": [[round(rng.uniform(-1, 2), 3) for _ in range(GROUP)] for _ in range(ROWS // GROUP)],
         "mask": mask,
     }
 
@@ -65,12 +72,25 @@ class OneProcess:
         return x
 
 
-def tensors(inputs):
+def tensors(spec, inputs):
     to = lambda rows: torch.tensor(rows, dtype=torch.float64)
-    data = {name: to(values) for name, values in inputs.items()}
-    data["logProbs"].requires_grad_(True)
-    data["entropy"].requires_grad_(True)
+    data = {name: to(inputs[name]) for name in ("logits", "behavior", "proximal", "reference", "advantages", "mask")}
+    data["logits"].requires_grad_(True)
+    log_softmax = data["logits"].log_softmax(-1)
+    data["logProbs"] = log_softmax.gather(-1, torch.tensor(inputs["targets"]).unsqueeze(-1)).squeeze(-1)
+    data["entropy"] = -(log_softmax.exp() * log_softmax).sum(-1)
+    if "scale" in spec:
+        data["advantages"] = trl_advantages(to(inputs["rewards"]), spec["scale"]).flatten()
     return data
+
+
+def trl_advantages(rewards, scale):
+    """GRPOTrainer's sum_then_normalize."""
+    centred = rewards - rewards.nanmean(dim=1, keepdim=True)
+    if scale == "none":
+        return centred
+    deviation = nanstd(rewards, dim=1).unsqueeze(1) if scale == "group" else nanstd(rewards)
+    return centred / (deviation + 1e-4)
 
 
 def correction_ratio(spec, data, old):
@@ -91,9 +111,9 @@ def correction_ratio(spec, data, old):
 
 def by_trl(spec, inputs):
     kind = spec["kind"]
-    data = tensors(inputs)
+    data = tensors(spec, inputs)
     mask = data["mask"]
-    level = "sequence" if kind in ("gspo", "luspo") else "token"
+    level = spec.get("level", "sequence" if kind in ("gspo", "luspo") else "token")
     vespo, sapo = spec.get("vespo", {}), spec.get("sapo", {})
     corrected = "correction" in spec
     args = types.SimpleNamespace(
@@ -161,7 +181,7 @@ def _high_entropy_mask(self, entropies, mask, threshold):
 
 def by_torch(spec, inputs):
     """What TRL does not have."""
-    data = tensors(inputs)
+    data = tensors(spec, inputs)
     mask, advantages = data["mask"], data["advantages"].unsqueeze(1)
     log_probs = data["logProbs"]
     corrected = "correction" in spec
@@ -196,7 +216,26 @@ CORRECTIONS = [
 ]
 
 
+def crossed():
+    """Objective x level x correction, with scale and beta taken in turns so that every pair of values meets."""
+    kinds = ["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo"]
+    corrections = [None, {"mode": "token_truncate", "min": 0.7, "max": 1.3}, {"mode": "sequence_mask", "min": 0.5, "max": 2}]
+    turn = 0
+    for kind in kinds:
+        for level in ("token", "sequence"):
+            for correction in corrections:
+                spec = {"kind": kind, "level": level, "scale": ("group", "batch", "none")[turn % 3]}
+                if correction:
+                    spec["correction"] = correction
+                if turn // 3 % 2:
+                    spec["klCoefficient"] = 0.05
+                yield "trl", turn % 3, spec
+                turn += 1
+            turn += 1
+
+
 def configurations():
+    yield from crossed()
     for kind in KINDS:
         for seed in range(3):
             yield "trl", seed, {"kind": kind}
@@ -230,7 +269,8 @@ def configurations():
     }
 
 
-METRICS = {"clip_ratio/low_mean": "clip/low", "clip_ratio/high_mean": "clip/high", "cispo_clip_ratio": "clip/high", "kl": "kl/reference", "entropy": "entropy"}
+METRICS = {"clip_ratio/low_mean": "clip/low", "clip_ratio/high_mean": "clip/high", "clip_ratio/region_mean": "clip/region",
+           "clip_ratio/low_min": "clip/low_min", "clip_ratio/high_max": "clip/high_max", "cispo_clip_ratio": "clip/high", "kl": "kl/reference", "entropy": "entropy"}
 
 
 def objective_case(source, seed, spec, inputs):
@@ -243,11 +283,9 @@ def objective_case(source, seed, spec, inputs):
         normalizer = ROWS
     elif kind == "dr_grpo":
         normalizer = ROWS * 8
-    case = {"source": source, "inputs": seed, "spec": spec, "normalizer": normalizer, "loss": rounded(loss.item()), "gradient": rounded(data["logProbs"].grad)}
-    if "entropyCoefficient" in spec:
-        case["entropyGradient"] = rounded(data["entropy"].grad)
+    case = {"source": source, "inputs": seed, "spec": spec, "normalizer": normalizer, "loss": rounded(loss.item()), "gradient": rounded(data["logits"].grad)}
     # TRL averages sequence-level clip shares over sequences, ours over tokens: not comparable there.
-    if kind not in ("gspo", "luspo", "gspo_token"):
+    if kind not in ("gspo", "luspo", "gspo_token") and spec.get("level") != "sequence":
         # With delta TRL counts clips after that bound; the token ratios that count are the same as delta > 1 + epsilon.
         case["metrics"] = {METRICS[name]: rounded(value) for name, value in metrics.items() if name in METRICS}
     return case
@@ -289,17 +327,43 @@ def gdpo_case():
             "advantages": [[rounded(v) for v in row] for row in advantages.tolist()]}
 
 
+def derived():
+    """Where TRL is wrong: values derived by hand."""
+    return {
+        "window": {
+            "note": "The asynchronous trainer divides each micro-batch by its own tokens and reports 1.25; the mean over the step's tokens is (100 * 2 + 900 * 0.5) / 1000.",
+            "microBatches": [{"tokens": 100, "loss": 2.0}, {"tokens": 900, "loss": 0.5}],
+            "loss": 0.65,
+        },
+        "residue": {
+            "note": "Rewards equal but for float noise: dividing by a deviation of 1e-7 plus 1e-8 gives TRL's asynchronous trainer advantages of 0.8 and more. They teach nothing.",
+            "rewards": [1.0, 1.0 + 1e-7, 1.0 - 1e-7, 1.0],
+            "advantages": [0, 0, 0, 0],
+        },
+        "emptyRow": {
+            "note": "A completion without a trained token counts as a sequence in TRL's grpo mean, which halves the loss of the other. Here it is not there: -1 * 1.5 over one completion.",
+            "advantages": [1.5, -1.0],
+            "mask": [[1, 1], [0, 0]],
+            "loss": -1.5,
+        },
+    }
+
+
 def main():
     torch.set_num_threads(1)
     inputs = [make_inputs(seed) for seed in range(3)]
     cases = [objective_case(source, seed, spec, inputs[seed]) for source, seed, spec in configurations()]
-    lines = lambda items: ",\n".join(json.dumps(item, separators=(",", ":")) for item in items)
+    compact = lambda item: json.dumps(item, separators=(",", ":"))
+    lines = lambda items: ",\n".join(map(compact, items))
     text = (
-        f'{{"rows":{ROWS},"length":{LENGTH},"epsilonLow":{EPSILON_LOW},"epsilonHigh":{EPSILON_HIGH},\n'
+        f'{{"rows":{ROWS},"length":{LENGTH},"vocabulary":{VOCABULARY},"epsilonLow":{EPSILON_LOW},"epsilonHigh":{EPSILON_HIGH},\n'
         f'"inputs":[\n{lines(inputs)}\n],\n"cases":[\n{lines(cases)}\n],\n'
-        f'"advantages":[\n{lines(advantage_cases())}\n],\n"gdpo":{json.dumps(gdpo_case(), separators=(",", ":"))}}}\n'
+        f'"advantages":[\n{lines(advantage_cases())}\n],\n"gdpo":{compact(gdpo_case())},\n"derived":{compact(derived())}}}\n'
     )
-    pathlib.Path(__file__).with_name("goldens.json").write_text(text)
+    path = pathlib.Path(__file__).with_name("goldens.json")
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(0 if path.read_text() == text else "goldens.json is not what this script writes")
+    path.write_text(text)
     print(f"{len(cases)} objective cases, {len(text)} bytes")
 
 
