@@ -105,15 +105,15 @@ describe.each(runners)("%s runner", (_, create) => {
 
     test("ids, slots and positions outside the arrays are refused by name", async () => {
       const decode = (given: Parameters<typeof slotInput>[0], steps = 1) => runner.decode([slotInput(given)], steps, 0)
-      expect(decode({ slot: 9, lastToken: 1, position: 0 })).rejects.toThrow("no slot 9")
-      expect(decode({ slot: 0, lastToken: 53, position: 0 })).rejects.toThrow("token 53")
-      expect(decode({ slot: 0, lastToken: 1, position: 95 }, 2)).rejects.toThrow("pass the context of 96")
-      expect(decode({ slot: 0, lastToken: 1, position: 0 }, 3)).rejects.toThrow("3 steps")
-      expect(runner.prefill([{ tokenIds: new Int32Array(97), slots: [0] }])).rejects.toThrow("97 tokens")
+      await expect(decode({ slot: 9, lastToken: 1, position: 0 })).rejects.toThrow("no slot 9")
+      await expect(decode({ slot: 0, lastToken: 53, position: 0 })).rejects.toThrow("token 53")
+      await expect(decode({ slot: 0, lastToken: 1, position: 95 }, 2)).rejects.toThrow("pass the context of 96")
+      await expect(decode({ slot: 0, lastToken: 1, position: 0 }, 3)).rejects.toThrow("3 steps")
+      await expect(runner.prefill([{ tokenIds: new Int32Array(97), slots: [0] }])).rejects.toThrow("97 tokens")
     })
 
     test("weights that the trainer owns are not loaded over", async () => {
-      expect(runner.loadWeights("/nowhere")).rejects.toThrow("shares the trainer's resident weights")
+      await expect(runner.loadWeights("/nowhere")).rejects.toThrow("shares the trainer's resident weights")
     })
   })
 
@@ -135,7 +135,7 @@ describe.each(runners)("%s runner", (_, create) => {
       await saveModelFolder(join(folder, "wrong"), wrong)
       const runner = create({ runtime, model: { folder: join(folder, "first") }, ...sizes })
       expect(compare(first, await generate(runner, [[1, 2, 3]], [0], [8]))).toBeLessThan(1e-4)
-      expect(runner.loadWeights(join(folder, "wrong"))).rejects.toThrow("missing")
+      await expect(runner.loadWeights(join(folder, "wrong"))).rejects.toThrow("missing")
       expect(compare(first, await generate(runner, [[1, 2, 3]], [0], [8]))).toBeLessThan(1e-4)
       await runner.loadWeights(join(folder, "second"))
       expect(compare(second, await generate(runner, [[1, 2, 3]], [0], [8]))).toBeLessThan(1e-4)
