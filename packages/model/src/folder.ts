@@ -1,8 +1,9 @@
 // Model folders in Hugging Face layout: config.json, safetensors (one file or shards), and back.
 import { existsSync, readFileSync } from "node:fs"
+import { rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
-import { openModelWeights, writeSafetensors } from "@cohort/safetensors"
+import { type ModelWeights, openModelWeights, writeSafetensors } from "@cohort/safetensors"
 import { type ModelConfig, parseModelConfig } from "./config.ts"
 import { parameterLayout } from "./layout.ts"
 import type { Policy } from "./policy.ts"
@@ -22,37 +23,69 @@ export function readModelConfig(folder: string): ModelConfig {
 
 /** float32 tensors of a folder; `close` when all are read. */
 export interface FolderValues {
+  /** @throws CohortError `model_invalid` naming the tensor when a value is no finite number */
   readonly values: (checkpointName: string, shape: readonly number[]) => Float32Array
+  /** What a user should hear although the model loads; sentences. */
+  readonly warnings: readonly string[]
   close(): void
 }
 
+const floats: readonly string[] = ["F32", "BF16", "F16", "F64"]
+const shown = 8
+
 /**
- * Opens the weights of a folder and checks them against the config: every tensor there, in its shape.
- * @throws CohortError `model_invalid` naming all tensors that are missing or have another shape
+ * Opens the weights of a folder and checks them against the config: every tensor there, in its shape, made of floats.
+ * A head beside tied embeddings is not used; when it differs from them, there is a warning.
+ * @throws CohortError `model_invalid` naming all tensors that are missing or have another shape or type
+ * @example
+ * const config = readModelConfig("models/tiny")
+ * const weights = openFolderValues("models/tiny", config)
+ * const policy = createPolicy(runtime, config, weights.values)
+ * weights.close()
  */
 export function openFolderValues(folder: string, config: ModelConfig): FolderValues {
   const weights = openModelWeights(folder)
-  const names = new Set(weights.names)
   const problems: string[] = []
   for (const spec of parameterLayout(config))
-    for (const part of spec.parts) {
-      if (!names.has(part.checkpointName)) problems.push(`${part.checkpointName} is missing`)
-      else {
-        const { shape } = weights.info(part.checkpointName)
-        if (shape.join() !== part.shape.join()) problems.push(`${part.checkpointName} is [${shape.join(", ")}], config.json asks for [${part.shape.join(", ")}]`)
+    for (const { checkpointName, shape } of spec.parts) {
+      if (!weights.has(checkpointName)) {
+        problems.push(`${checkpointName} is missing${checkpointName === headName ? " and tie_word_embeddings is false" : ""}`)
+        continue
       }
+      const found = weights.info(checkpointName)
+      if (found.shape.join() !== shape.join()) problems.push(`${checkpointName} is [${found.shape.join(", ")}], config.json asks for [${shape.join(", ")}]`)
+      if (!floats.includes(found.dtype)) problems.push(`${checkpointName} holds ${found.dtype}, only ${floats.join(", ")} are read`)
     }
   if (problems.length > 0) {
-    weights[Symbol.dispose]()
-    throw new CohortError("model_invalid", `${folder}: ${problems.slice(0, 8).join("; ")}${problems.length > 8 ? `; and ${problems.length - 8} more` : ""}`, { details: { problems } })
+    weights.close()
+    const more = problems.length > shown ? `; and ${problems.length - shown} more` : ""
+    throw new CohortError("model_invalid", `${folder}: ${problems.slice(0, shown).join("; ")}${more}`, { hint: "config.json and the weights belong to different models, or the download is incomplete.", details: { problems } })
   }
-  return { values: (name) => weights.f32(name), close: () => weights[Symbol.dispose]() }
+  return { values: (name) => finite(folder, name, weights.f32(name)), warnings: headWarnings(weights, config), close: () => weights.close() }
+}
+
+const embeddingName = "model.embed_tokens.weight"
+const headName = "lm_head.weight"
+
+function headWarnings(weights: ModelWeights, config: ModelConfig): string[] {
+  if (!config.tiedEmbeddings || !weights.has(headName)) return []
+  const same = weights.info(headName).dtype === weights.info(embeddingName).dtype && Buffer.compare(weights.bytes(headName), weights.bytes(embeddingName)) === 0
+  return same ? [] : [`tie_word_embeddings is true, but ${headName} differs from ${embeddingName}: the embeddings are used for both`]
+}
+
+/** One NaN in a file makes every loss NaN much later; here it still has a name. */
+function finite(folder: string, name: string, values: Float32Array): Float32Array {
+  for (let at = 0; at < values.length; at++)
+    if (!Number.isFinite(values[at]))
+      throw new CohortError("model_invalid", `${folder}: ${name} holds ${values[at]} at element ${at}`, { hint: "The checkpoint is damaged or its training diverged; use an earlier one.", details: { tensor: name, element: at } })
+  return values
 }
 
 /** The checkpoint's tensors of a policy in file order, float32. */
 export function* checkpointTensors(policy: Policy): Generator<{ name: string; dtype: "F32"; shape: readonly number[]; bytes: Uint8Array }> {
   for (const [i, spec] of policy.specs.entries()) {
-    const data = policy.variables[i]!.data() as Float32Array
+    const data = policy.variables[i]!.data()
+    if (!(data instanceof Float32Array)) throw new CohortError("internal", `${spec.name} is kept as bf16 for inference; only float32 parameters are saved`)
     let begin = 0
     for (const part of spec.parts) {
       const size = part.shape.reduce((product, dim) => product * dim, 1)
@@ -64,10 +97,21 @@ export function* checkpointTensors(policy: Policy): Generator<{ name: string; dt
 }
 
 /**
- * Writes `model.safetensors` and `config.json`; tokenizer files are the caller's to copy.
- * Each file replaces an old one only when it is complete.
+ * Writes `model.safetensors` (float32) and `config.json`; tokenizer files are the caller's to copy.
+ * Each file replaces an old one only when it is complete; the config comes last.
+ * @throws CohortError `disk_full`, `file_invalid`
  */
 export async function saveModelFolder(folder: string, policy: Policy): Promise<void> {
   await writeSafetensors(join(folder, "model.safetensors"), checkpointTensors(policy), { metadata: { format: "pt" } })
-  await Bun.write(join(folder, "config.json"), `${JSON.stringify({ ...policy.config.source, torch_dtype: "float32", dtype: "float32" }, null, 2)}\n`)
+  // transformers 4 reads torch_dtype, 5 reads dtype.
+  const json = `${JSON.stringify({ ...policy.config.source, torch_dtype: "float32", dtype: "float32" }, null, 2)}\n`
+  const path = join(folder, "config.json")
+  const partial = `${path}.${crypto.randomUUID()}.partial`
+  try {
+    await writeFile(partial, json, { flush: true })
+    await rename(partial, path)
+  } catch (cause) {
+    await rm(partial, { force: true })
+    throw toCohortError(cause, "file_invalid", `writing ${path}`)
+  }
 }

@@ -1,7 +1,8 @@
 // The decoder transformer, written once in tfjs-core ops: eager on any backend, or traced into one native call.
 import { add, cast, gather, pad, reshape, slice, type Tensor, tensor1d } from "@tensorflow/tfjs-core"
 import { attention, causalMask, linear, mergeHeads, rmsNorm, rotaryTables, rotate, splitHeads, swiglu } from "./blocks.ts"
-import { inverseFrequencies, type ModelConfig } from "./config.ts"
+import type { ModelConfig } from "./config.ts"
+import { inverseFrequencies } from "./rope.ts"
 
 /** Parameters by their resident name; see layout.ts. */
 export type Weights = Readonly<Record<string, Tensor>>
