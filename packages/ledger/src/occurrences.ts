@@ -62,7 +62,9 @@ export function accountOccurrences(events: Iterable<LedgerEvent>): OccurrenceAcc
 
 function contradictionOf(before: OccurrenceRecord | undefined, event: LedgerEvent, resumedAt: number): string | null {
   const told = before === undefined ? "was never admitted" : `is ${before.state} since event ${before.lastEventId}`
-  if (event.kind !== kinds.admitted) return before?.state === "open" ? null : `was ended by ${event.kind} but ${told}`
+  // What a crash lost and the resumed run did not come to is given back when that run ends.
+  const mayEnd = before?.state === "open" || (before?.state === "lost" && event.kind === kinds.givenBack)
+  if (event.kind !== kinds.admitted) return mayEnd ? null : `was ended by ${event.kind} but ${told}`
   if (before === undefined || before.state === "givenBack" || before.state === "lost") return null
   // A drop after the checkpoint is part of the time that a resume undid; the caller may repeat it or leave it.
   if (before.state === "dropped" && (before.version ?? 0) >= resumedAt) return null

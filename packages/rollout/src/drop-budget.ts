@@ -17,6 +17,7 @@ export class DropBudget {
   readonly #limits: DropLimits
   #failures = 0
   #filtered = 0
+  #released = 0
   /** Of the last group that ended in a failure. */
   lastError: string | undefined
 
@@ -32,6 +33,24 @@ export class DropBudget {
   /** A group reached the trainer. */
   taken(): void {
     this.#filtered = 0
+  }
+
+  /** The trainer took a step. */
+  stepped(): void {
+    this.#released = 0
+  }
+
+  /**
+   * The trainer cannot train a group that it took.
+   *
+   * @throws CohortError `config_invalid` when as many as may be filtered were released since the last step.
+   */
+  released(reason: string): void {
+    if (++this.#released < this.#limits.maxConsecutiveFiltered) return
+    throw new CohortError("config_invalid", `${this.#released} groups were taken and not trained since the last step; the last one: ${reason}`, {
+      hint: "No group fits what the trainer can train: raise its token budget, or bound prompts and completions.",
+      details: { reason, groups: this.#released },
+    })
   }
 
   /** @throws CohortError with the code of the last reason when the limit is reached. */

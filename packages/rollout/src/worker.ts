@@ -111,7 +111,10 @@ class GroupWorker implements GroupRolloutWorker {
   setPolicyVersion(version: number): void {
     if (!Number.isInteger(version) || version < this.#version)
       throw new CohortError("internal", `policy version ${version} follows ${this.#version}; versions are integers that never go back`)
-    if (version > this.#version) this.#taken.clear()
+    if (version > this.#version) {
+      this.#taken.clear()
+      this.#budget.stepped()
+    }
     this.#version = version
     this.#notify()
     void this.#admit()
@@ -121,6 +124,11 @@ class GroupWorker implements GroupRolloutWorker {
     if (!this.#taken.delete(occurrence))
       throw new CohortError("internal", `prompt occurrence ${occurrence} was not taken at version ${this.#version}`)
     this.#emit({ kind: "group.dropped", groupId: `g${occurrence}`, occurrence, version: this.#version, reason })
+    try {
+      this.#budget.released(reason)
+    } catch (error) {
+      this.#fail(error)
+    }
     this.#notify()
     void this.#admit()
   }

@@ -20,7 +20,7 @@ import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
 import { advantageRule } from "./objective.ts"
-import { resumeCursor } from "./resume-cursor.ts"
+import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
@@ -161,6 +161,7 @@ class Execution {
     })
     const trainSeconds = (performance.now() - trainStart) / 1000
     await worker.stop()
+    for (const occurrence of lostAndWaiting(cursor, ledger.occurrences())) ledger.append({ kind: kinds.givenBack, atMs: Date.now(), occurrence, reason: "the run ended" })
     this.#options.onUpdate({ kind: "phase", phase: "save", message: "writing the last checkpoint" })
     await save()
     const evalAfter = stopped === "interrupted" ? null : await evaluateAt(this.#progress.step)

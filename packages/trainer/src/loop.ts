@@ -11,6 +11,7 @@ import type { TrainerBackend } from "./backend.ts"
 import { objectiveOf, windowSamples } from "./objective.ts"
 import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
+import { refusalOf } from "./trainable.ts"
 import { takeWindow } from "./window.ts"
 
 /** Sums over the steps of a run; a resumed run goes on from its checkpoint's. */
@@ -54,7 +55,11 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
   let skippedInRow = 0
   while (progress.step < config.train.steps) {
     const stepStart = clock.now()
-    const window = await takeWindow({ groups: options.groupsPerStep, iterator, worker, clock, heartbeatStaleMs: config.rollout.heartbeatStaleMs, signal })
+    const window = await takeWindow({
+      groups: options.groupsPerStep, iterator, worker, clock, heartbeatStaleMs: config.rollout.heartbeatStaleMs, signal,
+      refusal: (group) => refusalOf(config, options.shapes, group),
+      onLate: ({ occurrence }) => options.giveBack(occurrence),
+    })
     if (window.groups.length < options.groupsPerStep) {
       for (const group of window.groups) options.giveBack(group.occurrence)
       return signal.aborted ? "interrupted" : "data"

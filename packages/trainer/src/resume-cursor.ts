@@ -25,3 +25,13 @@ export function resumeCursor(source: RowSource, checkpoint: CursorState, account
   })
   return restoreCursor(source, { ...checkpoint, next, returned }, settings)
 }
+
+/**
+ * What a crash lost and the resumed run, now over, did not come to: each of these is to be recorded as given back.
+ *
+ * @param cursor after the worker has stopped
+ */
+export function lostAndWaiting(cursor: PromptCursor, account: OccurrenceAccount): readonly number[] {
+  const lost = new Set(account.occurrences.filter(({ state }) => state === "lost").map(({ occurrence }) => occurrence))
+  return cursor.state().returned.filter((occurrence) => lost.has(occurrence))
+}

@@ -1,6 +1,6 @@
 // The groups of one optimizer step, taken from the rollout side with the time it took to wait for them.
 import { CohortError } from "@cohort/errors"
-import type { Clock, RolloutWorker, SampleGroup } from "@cohort/rollout"
+import type { Clock, GroupRolloutWorker, SampleGroup } from "@cohort/rollout"
 
 export interface Window {
   readonly groups: readonly SampleGroup[]
@@ -10,7 +10,11 @@ export interface Window {
 export interface WindowOptions {
   readonly groups: number
   readonly iterator: AsyncIterator<SampleGroup>
-  readonly worker: Pick<RolloutWorker, "status">
+  readonly worker: Pick<GroupRolloutWorker, "status" | "release">
+  /** Why a group cannot be trained: it is released, and another is waited for. */
+  readonly refusal: (group: SampleGroup) => string | null
+  /** Told of a group that came after the signal aborted. */
+  readonly onLate: (group: SampleGroup) => void
   readonly clock: Clock
   /** Silence of the worker's heartbeat after which it counts as hung, ms. */
   readonly heartbeatStaleMs: number
@@ -30,7 +34,9 @@ export async function takeWindow(options: WindowOptions): Promise<Window> {
   while (groups.length < options.groups && !signal.aborted) {
     const next = await nextOrHung(iterator, options)
     if (next === undefined || next.done === true) break
-    groups.push(next.value)
+    const reason = options.refusal(next.value)
+    if (reason === null) groups.push(next.value)
+    else options.worker.release(next.value.occurrence, reason)
   }
   return { groups, waitSeconds: (clock.now() - start) / 1000 }
 }
@@ -46,8 +52,8 @@ async function nextOrHung(iterator: AsyncIterator<SampleGroup>, options: WindowO
       const winner = await Promise.race([pending, clock.sleep(lookEveryMs, watch.signal).then(() => "look" as const, () => "stopped" as const)])
       if (winner !== "look" && winner !== "stopped") return winner
       if (signal.aborted) {
-        // The worker is stopped next, which ends the iterator; nobody waits for this promise then.
-        pending.catch(() => undefined)
+        // The worker is stopped next, which ends the iterator; nobody waits for this promise then, but a group may be on its way.
+        pending.then((late) => late.done !== true && options.onLate(late.value), () => undefined)
         return undefined
       }
       const { heartbeatAtMs, groupsInFlight, queueDepth, lastError } = worker.status
