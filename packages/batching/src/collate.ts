@@ -15,17 +15,7 @@ import type { MicroBatch, Sample } from "./sample.ts"
 export function collate(samples: readonly Sample[], shape: BatchShape, padId = 0): MicroBatch {
   const { rows, length } = shape
   if (samples.length > rows) throw new CohortError("internal", `${samples.length} samples for ${rows} rows`)
-  const size = rows * length
-  const batch = {
-    tokenIds: new Int32Array(size).fill(padId),
-    attentionMask: new Uint8Array(size),
-    positions: new Int32Array(size),
-    lossMask: new Uint8Array(size),
-    behaviorLogProbs: new Float32Array(size),
-    advantages: new Float32Array(size),
-    weights: new Float32Array(size),
-    versions: new Int32Array(size).fill(-1),
-  }
+  const batch = emptyBatch(rows * length, padId)
   let trainedTokens = 0
   let realTokens = 0
   for (const [row, sample] of samples.entries()) {
@@ -48,4 +38,18 @@ export function collate(samples: readonly Sample[], shape: BatchShape, padId = 0
     realTokens += tokenIds.length
   }
   return { rows, length, ...batch, sampleIds: samples.map(({ id }) => id), trainedTokens, realTokens }
+}
+
+/** Arrays of padding for `size` tokens. */
+export function emptyBatch(size: number, padId: number) {
+  return {
+    tokenIds: new Int32Array(size).fill(padId),
+    attentionMask: new Uint8Array(size),
+    positions: new Int32Array(size),
+    lossMask: new Uint8Array(size),
+    behaviorLogProbs: new Float32Array(size),
+    advantages: new Float32Array(size),
+    weights: new Float32Array(size),
+    versions: new Int32Array(size).fill(-1),
+  } as const satisfies Partial<MicroBatch>
 }

@@ -43,9 +43,12 @@ export interface Plan<S extends Sized = Sample> {
 }
 
 /** What the planner reads of a sample. */
-export type Sized = Pick<Sample, "id" | "tokenIds">
+export interface Sized {
+  readonly id: string
+  readonly tokenIds: { readonly length: number }
+}
 
-const DEFAULT_COST: CostModel = { attentionLength: 4096, perBatch: 64 }
+export const DEFAULT_COST: CostModel = { attentionLength: 4096, perBatch: 64 }
 
 /**
  * Plans one optimizer step. Every sample that fits a shape is in exactly one row of one batch. The planner is given all

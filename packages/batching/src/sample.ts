@@ -18,6 +18,19 @@ export interface Sample {
   readonly truncated: boolean
 }
 
+/** How samples share a row. Arrays are row-major [rows, length]. */
+export interface PackedLayout {
+  /**
+   * A token at index j of its row is seen by the tokens at j up to this index, exclusive: query i attends to key j when j <= i < visibleUntil[j]. That
+   * keeps samples apart and lets branches share the trunk before them. Padding is seen by itself only.
+   */
+  readonly visibleUntil: Int32Array
+  /** Number of the token's sample within its row; -1 in a shared start and in padding, where nothing is trained. */
+  readonly sequence: Int32Array
+  /** Most samples of a row: numbers are below it. */
+  readonly samplesPerRow: number
+}
+
 /** Rows of equal padded length, ready for the model. Arrays are row-major [rows, length]. */
 export interface MicroBatch {
   readonly rows: number
@@ -34,10 +47,13 @@ export interface MicroBatch {
   readonly weights: Float32Array
   /** Per token: the policy version that generated it; -1 where not trained. */
   readonly versions: Int32Array
+  /** One per row; in rows that hold several samples, in the order of rows and branches. */
   readonly sampleIds: readonly string[]
   readonly trainedTokens: number
   /** Real tokens forwarded, prompts included. */
   readonly realTokens: number
+  /** For rows that hold several samples; without it a row is one sample and attention is causal over the row. */
+  readonly packed?: PackedLayout
   /** Log-probs under the frozen reference policy, aligned with `tokenIds`; for objectives with a KL term. */
   readonly referenceLogProbs?: Float32Array
   /** Trainer's own log-probs of the version that sampled, aligned with `tokenIds`; for objectives with a sampler correction. */

@@ -1,0 +1,142 @@
+// Rows that hold several samples: best-fit decreasing of sample trees into rows of one length.
+import type { BatchShape } from "./ladder.ts"
+import { type CostModel, DEFAULT_COST, planBatches, type Sized } from "./plan.ts"
+import type { Sample } from "./sample.ts"
+import { groupTrees, type Packable, type SampleTree, treeOf } from "./tree.ts"
+
+export interface PackOptions {
+  /** Shapes a batch may have; rows are packed to the length of one of them. */
+  readonly buckets: readonly BatchShape[]
+  /** "auto" forwards common starts once where the plan gets cheaper for it. */
+  readonly share?: "auto" | "never" | "always"
+  /** Most samples of a row; fixes the shape of per-sequence sums in a compiled step. 32 when absent. */
+  readonly samplesPerRow?: number
+  readonly cost?: CostModel
+}
+
+/** One row: trees after another. */
+export interface PackedRow<S extends Packable = Sample> {
+  readonly trees: readonly SampleTree<S>[]
+  readonly tokens: number
+}
+
+export interface PackedBatch<S extends Packable = Sample> {
+  readonly shape: BatchShape
+  readonly rows: readonly PackedRow<S>[]
+}
+
+export interface PackStats {
+  readonly batches: number
+  readonly shapes: number
+  readonly rows: number
+  readonly samples: number
+  /** Tokens of all samples, prompts included, as if nothing were shared. */
+  readonly realTokens: number
+  /** Tokens forwarded: real ones less those that a trunk spares. */
+  readonly forwardedTokens: number
+  /** rows * length over all batches. */
+  readonly paddedTokens: number
+  /** 1 - forwarded / padded; 0 for an empty plan. */
+  readonly padFraction: number
+  /** Largest attention cost of a row over the mean of its batch's rows that hold samples, at worst over all batches; 1 is perfect. */
+  readonly imbalance: number
+  readonly droppedOverBudget: number
+}
+
+export interface PackedPlan<S extends Packable = Sample> {
+  readonly batches: readonly PackedBatch<S>[]
+  readonly droppedOverBudget: readonly S[]
+  /** Whether common starts are forwarded once. */
+  readonly shared: boolean
+  readonly samplesPerRow: number
+  readonly stats: PackStats
+}
+
+/**
+ * Plans one optimizer step with packed rows. Every sample that fits the longest shape is in exactly one row of one batch; no batch is without samples.
+ * Each ladder length that holds the longest sample is tried as the row length, with and without sharing, and the cheapest plan is taken: padded tokens,
+ * attention over the row's length, and the fixed cost of a batch.
+ *
+ * @example
+ * const plan = planPacked(samples, { buckets: bucketLadder({ maxLength: 1024, tokenBudget: 8192 }) })
+ * const batches = plan.batches.map((batch) => collatePacked(batch, plan.samplesPerRow))
+ */
+export function planPacked<S extends Packable>(samples: readonly S[], options: PackOptions): PackedPlan<S> {
+  const shapes = options.buckets.toSorted((a, b) => a.length - b.length)
+  const longestShape = shapes.at(-1)?.length ?? 0
+  const droppedOverBudget = samples.filter(({ tokenIds }) => tokenIds.length > longestShape)
+  const kept = samples.filter(({ tokenIds }) => tokenIds.length <= longestShape).toSorted((a, b) => b.tokenIds.length - a.tokenIds.length || (a.id < b.id ? -1 : 1))
+  const samplesPerRow = options.samplesPerRow ?? 32
+  const longest = kept[0]?.tokenIds.length ?? 0
+  const cost = options.cost ?? DEFAULT_COST
+  const share = options.share ?? "auto"
+  const sharings = share === "auto" ? [true, false] : [share === "always"]
+  let best: { readonly batches: PackedBatch<S>[]; readonly shared: boolean; readonly cost: number } = { batches: [], shared: share === "always", cost: Infinity }
+  for (const { length } of shapes.filter((shape) => shape.length >= longest))
+    for (const shared of sharings) {
+      const trees = shared ? groupTrees(kept, length, samplesPerRow) : kept.map((sample) => treeOf(0, [sample]))
+      const batches = batchRows(packRows(trees, length, samplesPerRow), shapes, cost)
+      const total = batches.reduce((sum, { shape }) => sum + shape.rows * shape.length * (1 + shape.length / cost.attentionLength) + cost.perBatch, 0)
+      if (total < best.cost) best = { batches, shared, cost: total }
+    }
+  const shared = best.shared && best.batches.some(({ rows }) => rows.some(({ trees }) => trees.some((tree) => tree.shared > 0)))
+  return { batches: best.batches, droppedOverBudget, shared, samplesPerRow, stats: statsOf(best.batches, droppedOverBudget.length) }
+}
+
+/** Largest tree first, each to the fullest row that still takes it. */
+export function packRows<S extends Packable>(trees: readonly SampleTree<S>[], length: number, samplesPerRow: number): PackedRow<S>[] {
+  const rows: { trees: SampleTree<S>[]; tokens: number; samples: number }[] = []
+  // byRoom[r]: open rows with r tokens left.
+  const byRoom: number[][] = Array.from({ length: length + 1 }, () => [])
+  for (const tree of trees.toSorted((a, b) => b.tokens - a.tokens)) {
+    let index: number | undefined
+    for (let room = tree.tokens; room <= length && index === undefined; room++) {
+      const open = byRoom[room]!
+      const at = open.findLastIndex((candidate) => rows[candidate]!.samples + tree.samples.length <= samplesPerRow)
+      if (at !== -1) [index] = open.splice(at, 1)
+    }
+    if (index === undefined) index = rows.push({ trees: [], tokens: 0, samples: 0 }) - 1
+    const row = rows[index]!
+    row.trees.push(tree)
+    row.tokens += tree.tokens
+    row.samples += tree.samples.length
+    if (row.samples < samplesPerRow) byRoom[length - row.tokens]!.push(index)
+  }
+  return rows
+}
+
+/** Rows into batches, by the planner of whole rows: it only needs their lengths. */
+function batchRows<S extends Packable>(rows: readonly PackedRow<S>[], shapes: readonly BatchShape[], cost: CostModel): PackedBatch<S>[] {
+  const sized = rows.map((row, index): Sized & { readonly row: PackedRow<S> } => ({ id: String(index), tokenIds: { length: row.tokens }, row }))
+  return planBatches(sized, { buckets: shapes, cost }).batches.map(({ shape, samples }) => ({ shape, rows: samples.map(({ row }) => row) }))
+}
+
+/** Keys that the tokens of a row attend to in all: what attention costs without padding. */
+function attentionCost({ trees }: PackedRow<Packable>): number {
+  const upTo = (n: number): number => (n * (n + 1)) / 2
+  return trees.reduce((sum, { shared, samples }) => sum + upTo(shared) + samples.reduce((inner, { tokenIds }) => inner + upTo(tokenIds.length) - upTo(shared), 0), 0)
+}
+
+function statsOf(batches: readonly PackedBatch<Packable>[], droppedOverBudget: number): PackStats {
+  const rows = batches.flatMap((batch) => batch.rows)
+  const samples = rows.flatMap(({ trees }) => trees.flatMap((tree) => tree.samples))
+  const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
+  const forwardedTokens = sum(rows.map(({ tokens }) => tokens))
+  const paddedTokens = sum(batches.map(({ shape }) => shape.rows * shape.length))
+  const imbalances = batches.map((batch) => {
+    const costs = batch.rows.map(attentionCost)
+    return (Math.max(...costs) * costs.length) / sum(costs)
+  })
+  return {
+    batches: batches.length,
+    shapes: new Set(batches.map(({ shape }) => shape)).size,
+    rows: rows.length,
+    samples: samples.length,
+    realTokens: sum(samples.map(({ tokenIds }) => tokenIds.length)),
+    forwardedTokens,
+    paddedTokens,
+    padFraction: paddedTokens === 0 ? 0 : 1 - forwardedTokens / paddedTokens,
+    imbalance: imbalances.length === 0 ? 1 : Math.max(...imbalances),
+    droppedOverBudget,
+  }
+}
