@@ -1,7 +1,7 @@
 // Inference servers of the simulation: requests take heavy-tailed time, weights change in their middle, engines die and come back.
 import { CohortError } from "@cohort/errors"
 import type { GenerateRequest, Generation, PauseMode, VersionSpan } from "@cohort/inference"
-import { type Clock, type Random, seededRandom, seedOf } from "@cohort/rollout"
+import { type Clock, type Random, seededRandom, seedOf, timerOver } from "@cohort/rollout"
 import { heavyTail, maxTokens, type Scenario, slowFactor } from "./scenario.ts"
 import { generatedId, logProbOfId, promptText, type TokenKind } from "./tokens.ts"
 
@@ -61,7 +61,7 @@ export function createEngine(options: EngineOptions): Engine {
   const halt = (flight: Flight): void => {
     if (flight.timer === undefined) return
     flight.doneMs += clock.now() - flight.startedAtMs
-    flight.timer.abort()
+    flight.timer.abort(timerOver)
     flight.timer = undefined
   }
   const endAll = (outcome: "aborted" | CohortError): void => {

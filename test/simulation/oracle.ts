@@ -9,24 +9,28 @@ interface OpenGroup {
   deadline: number
   readonly slow: boolean
   queued: { readonly oldestVersion: number } | undefined
+  rollouts: number
+  tokens: number
 }
 
-/** Sums over a scenario, for figures over many. */
+/** Sums over a scenario, for figures over many. Groups that were given back or lost come again and count then. */
 export interface Sums {
-  dispatchedGroups: number
-  dispatchedSlow: number
+  endedGroups: number
+  endedSlow: number
+  endedRollouts: number
+  endedTokens: number
   trainedGroups: number
   trainedSlow: number
-  generatedRollouts: number
-  generatedTokens: number
   trainedRollouts: number
   trainedTokens: number
   staleDrops: number
 }
 
+const noSums: Sums = { endedGroups: 0, endedSlow: 0, endedRollouts: 0, endedTokens: 0, trainedGroups: 0, trainedSlow: 0, trainedRollouts: 0, trainedTokens: 0, staleDrops: 0 }
+
 export class Oracle {
   readonly problems: string[] = []
-  readonly sums: Sums = { dispatchedGroups: 0, dispatchedSlow: 0, trainedGroups: 0, trainedSlow: 0, generatedRollouts: 0, generatedTokens: 0, trainedRollouts: 0, trainedTokens: 0, staleDrops: 0 }
+  readonly sums: Sums = { ...noSums }
   readonly #scenario: Scenario
   readonly #isSlow: (occurrence: number) => boolean
   readonly #rowIndexOf: (occurrence: number) => number
@@ -64,13 +68,14 @@ export class Oracle {
       open.deadline = Math.max(open.deadline, event.version! + this.#scenario.maxStaleness)
     }
     if (kind === "group.dropped" || kind === "group.givenBack" || kind === "group.trained") this.#open.delete(occurrence)
+    if (open !== undefined && (kind === "group.dropped" || kind === "group.trained")) this.#ended(open)
     if (kind === "group.dropped" && event.reason === "stale") {
       this.sums.staleDrops++
       if (this.#isPunctual()) this.problem(`occurrence ${occurrence} was dropped for its age, which pacing rules out`)
     }
-    if (kind === "rollout.generated") {
-      this.sums.generatedRollouts++
-      this.sums.generatedTokens += Number(event.data?.tokens)
+    if (kind === "rollout.generated" && open !== undefined) {
+      open.rollouts++
+      open.tokens += Number(event.data?.tokens)
     }
     if (kind === "group.trained") this.#trained(occurrence, event)
   }
@@ -79,13 +84,18 @@ export class Oracle {
     const { stepsPerSync, maxStaleness, queueCapacity, maxGroupsInFlight, maxConcurrentRollouts } = this.#scenario
     if (this.#open.has(occurrence)) this.problem(`occurrence ${occurrence} was admitted while it was open`)
     const slow = this.#isSlow(occurrence)
-    this.#open.set(occurrence, { deadline: version - (version % stepsPerSync) + maxStaleness, slow, queued: undefined })
-    this.sums.dispatchedGroups++
-    if (slow) this.sums.dispatchedSlow++
+    this.#open.set(occurrence, { deadline: version - (version % stepsPerSync) + maxStaleness, slow, queued: undefined, rollouts: 0, tokens: 0 })
     if (status === undefined) return
     if (status.queueDepth > queueCapacity + maxGroupsInFlight) this.problem(`${status.queueDepth} groups are queued, above ${queueCapacity} and ${maxGroupsInFlight} that may wait for room`)
     if (status.groupsInFlight > maxGroupsInFlight + queueCapacity) this.problem(`${status.groupsInFlight} groups are in flight, above ${maxGroupsInFlight}`)
     if (status.rolloutsInFlight > maxConcurrentRollouts) this.problem(`${status.rolloutsInFlight} rollouts are in flight, above ${maxConcurrentRollouts}`)
+  }
+
+  #ended({ slow, rollouts, tokens }: OpenGroup): void {
+    this.sums.endedGroups++
+    if (slow) this.sums.endedSlow++
+    this.sums.endedRollouts += rollouts
+    this.sums.endedTokens += tokens
   }
 
   /** The trainer got a group: no older one may have been waiting. */

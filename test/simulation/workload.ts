@@ -13,7 +13,7 @@ export interface Workload {
 }
 
 /** Window of the simulated servers in tokens; an over-long prompt has more. */
-export const maxModelLength = 400
+export const maxModelLength = 180
 
 const never = (): Promise<never> => new Promise(() => undefined)
 

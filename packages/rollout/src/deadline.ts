@@ -13,6 +13,9 @@ export interface Deadline {
   readonly what: string
 }
 
+/** Reason of timers that are no longer needed; one for all, since an exception made for each costs more than the rest of the wait. */
+export const timerOver = new DOMException("the wait is over", "AbortError")
+
 /**
  * Runs `work` with a signal that aborts at the deadline or with the outer signal, and settles at that moment even when
  * `work` does not listen.
@@ -47,6 +50,6 @@ export async function withDeadline<T>(deadline: Deadline, work: (signal: AbortSi
     return await Promise.race([Promise.resolve().then(() => work(inner.signal)), cut])
   } finally {
     signal.removeEventListener("abort", onAbort)
-    timer.abort()
+    timer.abort(timerOver)
   }
 }

@@ -1,6 +1,7 @@
 // One group from admission to its samples: generate with retries, score, advantages. Drives the reducer of group-state.ts.
 import type { EnvironmentFactory, PromptRow } from "@cohort/env"
 import type { Sampling } from "@cohort/inference"
+import { timerOver } from "./deadline.ts"
 import { type Episode, type EpisodeResult, type EpisodeServices, runEpisode, runSharedEpisodes } from "./episode.ts"
 import { type DropReason, isFailure } from "./generation.ts"
 import { type AdvantageRule, buildSampleGroup, oldestVersionOf, type ScoredEpisode } from "./group-samples.ts"
@@ -82,7 +83,7 @@ class GroupRun {
 
   close(): void {
     this.#job.signal.removeEventListener("abort", this.#onAbort)
-    this.#members.abort(new DOMException("the group is over", "AbortError"))
+    this.#members.abort(timerOver)
   }
 
   async generate(): Promise<void> {

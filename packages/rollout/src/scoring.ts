@@ -1,6 +1,7 @@
 // Rewards of a group: every reward bounded and retried on its own, then one weighted sum per rollout. A rollout with a failed
 // reward leaves the group; a reward that does not apply leaves the sum.
 import { type PromptRow, type RewardLike, type RewardResult, runReward, type ScoredRollout } from "@cohort/env"
+import { timerOver } from "./deadline.ts"
 import type { DropReason } from "./generation.ts"
 import type { Episode } from "./episode.ts"
 import type { Clock } from "./protocol.ts"
@@ -94,7 +95,7 @@ async function callOnce(entry: RewardEntry, rollouts: readonly ScoredRollout[], 
     return await runReward(entry.reward, rollouts, ctx, entry.name)
   } finally {
     signal.removeEventListener("abort", onAbort)
-    timer.abort()
+    timer.abort(timerOver)
   }
 }
 

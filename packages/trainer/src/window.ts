@@ -1,6 +1,6 @@
 // The groups of one optimizer step, taken from the rollout side with the time it took to wait for them.
 import { CohortError } from "@cohort/errors"
-import type { Clock, GroupRolloutWorker, SampleGroup } from "@cohort/rollout"
+import { type Clock, type GroupRolloutWorker, type SampleGroup, timerOver } from "@cohort/rollout"
 
 export interface Window {
   readonly groups: readonly SampleGroup[]
@@ -45,7 +45,7 @@ async function nextOrHung(iterator: AsyncIterator<SampleGroup>, options: WindowO
   const { clock, worker, signal, heartbeatStaleMs } = options
   const pending = iterator.next()
   const watch = new AbortController()
-  const stopWatch = (): void => watch.abort()
+  const stopWatch = (): void => watch.abort(timerOver)
   signal.addEventListener("abort", stopWatch, { once: true })
   try {
     for (;;) {
@@ -64,7 +64,7 @@ async function nextOrHung(iterator: AsyncIterator<SampleGroup>, options: WindowO
         })
     }
   } finally {
-    watch.abort()
+    watch.abort(timerOver)
     signal.removeEventListener("abort", stopWatch)
   }
 }

@@ -1,0 +1,79 @@
+// Simulates many seeds in several processes and adds up what they say.
+import type { Bug } from "./bug.ts"
+import type { Sums } from "./oracle.ts"
+import type { Verdict } from "./simulate.ts"
+
+export interface Report {
+  readonly seeds: number
+  readonly failed: readonly Verdict[]
+  readonly finished: number
+  readonly lives: number
+  readonly crashes: number
+  readonly failures: number
+  readonly seconds: number
+  readonly sums: Readonly<Record<Verdict["policy"], Sums>>
+}
+
+export interface ReportOptions {
+  readonly first: number
+  readonly count: number
+  readonly processes: number
+  readonly bug?: Bug
+}
+
+/** How to run one seed again, alone. */
+export function replayLine(seed: number): string {
+  return `SIM_SEED_START=${seed} SIM_SEEDS=1 bun test test/simulation`
+}
+
+export async function simulateMany(options: ReportOptions): Promise<Report> {
+  const start = performance.now()
+  const share = Math.ceil(options.count / options.processes)
+  const verdicts: Verdict[] = []
+  await Promise.all(
+    Array.from({ length: options.processes }, async (_, index) => {
+      const first = options.first + index * share
+      const count = Math.min(share, options.first + options.count - first)
+      if (count > 0) for await (const verdict of simulateRange(first, count, options.bug)) verdicts.push(verdict)
+    }),
+  )
+  return addUp(verdicts, (performance.now() - start) / 1000)
+}
+
+async function* simulateRange(first: number, count: number, bug: Bug | undefined): AsyncGenerator<Verdict, void, void> {
+  const child = Bun.spawn([process.execPath, new URL("main.ts", import.meta.url).pathname, String(first), String(count), ...(bug === undefined ? [] : [bug])], { stdout: "pipe", stderr: "inherit" })
+  let seen = 0
+  let rest = ""
+  for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + chunk).split("\n")
+    rest = lines.pop() ?? ""
+    for (const line of lines) {
+      seen++
+      yield JSON.parse(line) as Verdict
+    }
+  }
+  const code = await child.exited
+  if (code !== 0 || seen !== count) throw new Error(`the process of seeds ${first} to ${first + count - 1} ended with ${code} after ${seen} seeds; go on with: ${replayLine(first + seen)}`)
+}
+
+function addUp(verdicts: readonly Verdict[], seconds: number): Report {
+  const sumsOf = (policy: Verdict["policy"]): Sums => {
+    const all = verdicts.filter((verdict) => verdict.policy === policy).map(({ sums }) => sums)
+    const sum = (name: keyof Sums): number => all.reduce((total, sums) => total + sums[name], 0)
+    return {
+      endedGroups: sum("endedGroups"), endedSlow: sum("endedSlow"), endedRollouts: sum("endedRollouts"), endedTokens: sum("endedTokens"),
+      trainedGroups: sum("trainedGroups"), trainedSlow: sum("trainedSlow"), trainedRollouts: sum("trainedRollouts"), trainedTokens: sum("trainedTokens"), staleDrops: sum("staleDrops"),
+    }
+  }
+  const total = (of: (verdict: Verdict) => number): number => verdicts.reduce((sum, verdict) => sum + of(verdict), 0)
+  return {
+    seeds: verdicts.length,
+    failed: verdicts.filter(({ problems }) => problems.length > 0).toSorted((a, b) => a.seed - b.seed),
+    finished: verdicts.filter(({ finished }) => finished).length,
+    lives: total(({ lives }) => lives),
+    crashes: total(({ crashes }) => crashes),
+    failures: total(({ failures }) => failures.length),
+    seconds,
+    sums: { paced: sumsOf("paced"), drop: sumsOf("drop"), downWeight: sumsOf("downWeight") },
+  }
+}

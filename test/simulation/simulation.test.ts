@@ -1,0 +1,53 @@
+import { availableParallelism } from "node:os"
+import { describe, expect, test } from "bun:test"
+import { type Bug, bugs } from "./bug.ts"
+import { replayLine, type Report, simulateMany } from "./report.ts"
+import { simulate } from "./simulate.ts"
+
+const { SIM_SEED_START: first = "0", SIM_SEEDS: seeds = process.env.CI === undefined ? "300" : "10000" } = process.env
+const count = Number(seeds)
+
+/** Share of slow groups, or mean length, among the trained against all that ended. */
+function biasOf(report: Report, policy: "paced" | "drop", of: "slow" | "length"): number {
+  const sums = report.sums[policy]
+  return of === "slow"
+    ? sums.trainedSlow / sums.trainedGroups / (sums.endedSlow / sums.endedGroups)
+    : sums.trainedTokens / sums.trainedRollouts / (sums.endedTokens / sums.endedRollouts)
+}
+
+test(`${count} seeds from ${first}: nothing lost or trained twice, nothing too old, no deadlock, no prompt starved`, async () => {
+  const report = await simulateMany({ first: Number(first), count, processes: Math.min(count, availableParallelism()) })
+  const told = report.failed.slice(0, 10).map(({ seed, problems }) => `${replayLine(seed)}\n  ${problems.join("\n  ")}`)
+  expect(told).toEqual([])
+  expect(report.seeds).toBe(count)
+  process.stdout.write(
+    `${report.seeds} seeds in ${report.seconds.toFixed(1)} s: ${report.finished} finished in ${report.lives} lives, ${report.crashes} crashes, ${report.failures} typed failures; ` +
+      `trained against ended, paced: slow prompts ${biasOf(report, "paced", "slow").toFixed(3)}, length ${biasOf(report, "paced", "length").toFixed(3)}; ` +
+      `drop: ${biasOf(report, "drop", "slow").toFixed(3)}, ${biasOf(report, "drop", "length").toFixed(3)}\n`,
+  )
+  // Small samples are noisy: what single seeds must hold is checked in each of them.
+  if (count < 2_000) return
+  expect(report.finished / report.seeds).toBeGreaterThan(0.98)
+  expect(Math.abs(biasOf(report, "paced", "slow") - 1)).toBeLessThan(0.05)
+  expect(Math.abs(biasOf(report, "paced", "length") - 1)).toBeLessThan(0.03)
+  // What pacing is for: dropping what came too late trains slow prompts more rarely than they are drawn.
+  expect(biasOf(report, "drop", "slow")).toBeLessThan(0.9)
+}, 600_000)
+
+test("a seed says the same each time", async () => {
+  for (const seed of [11, 17, 43]) expect(await simulate(seed)).toEqual(await simulate(seed))
+})
+
+describe("published faults, put back in, are caught", () => {
+  const symptoms: Readonly<Record<Bug, RegExp>> = {
+    stuckRollout: /no progress/,
+    skippedTarget: /is lost although the run ended|was never admitted/,
+    pinnedCursor: /was trained in step \d+ and again in step \d+/,
+  }
+  for (const bug of Object.keys(symptoms) as Bug[])
+    test(bugs[bug], async () => {
+      const problems: string[] = []
+      for (let seed = 0; seed < 400 && !problems.some((problem) => symptoms[bug].test(problem)); seed++) problems.push(...(await simulate(seed, bug)).problems)
+      expect(problems.find((problem) => symptoms[bug].test(problem))).toBeDefined()
+    }, 60_000)
+})
