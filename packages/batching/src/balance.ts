@@ -14,7 +14,8 @@ import { RowHeap } from "./row-heap.ts"
 export function balanceBySquares<S extends { readonly tokenIds: { readonly length: number } }>(samples: readonly S[], parts: number, maxPerPart = Infinity): S[][] {
   if (samples.length > parts * maxPerPart)
     throw new CohortError("internal", `${samples.length} samples do not fit ${parts} parts of ${maxPerPart}`)
-  const heap = new RowHeap<S>(parts)
-  for (const sample of samples.toSorted((a, b) => b.tokenIds.length - a.tokenIds.length)) heap.place(sample, sample.tokenIds.length, Infinity, maxPerPart)
-  return heap.rows.map((row) => row.samples)
+  const members: S[][] = Array.from({ length: parts }, () => [])
+  const heap = new RowHeap(parts, Infinity, maxPerPart)
+  for (const sample of samples.toSorted((a, b) => b.tokenIds.length - a.tokenIds.length)) members[heap.place(sample.tokenIds.length)]!.push(sample)
+  return members
 }

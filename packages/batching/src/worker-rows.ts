@@ -1,6 +1,6 @@
 // Rows for several trainer workers: each micro-batch gives every worker one row of at most the token budget, and all of them the same attention cost.
 import { CohortError } from "@cohort/errors"
-import { type Row, RowHeap } from "./row-heap.ts"
+import { RowHeap } from "./row-heap.ts"
 
 export interface WorkerOptions {
   readonly workers: number
@@ -29,17 +29,22 @@ export interface WorkerPlan<S> {
 export function workerRows<S extends { readonly tokenIds: { readonly length: number } }>(samples: readonly S[], options: WorkerOptions): WorkerPlan<S> {
   requireLimits(options)
   const { workers, tokenBudget = Infinity, samplesPerRow = Infinity } = options
-  const { sorted, dropped, tokens } = sortDown(samples, tokenBudget)
-  const needed = Math.max(Math.ceil(tokens / tokenBudget), Math.ceil(sorted.length / samplesPerRow), sorted.length > 0 ? 1 : 0)
-  const heap = new RowHeap<S>(Math.ceil(needed / workers) * workers)
-  for (const sample of sorted) {
-    const length = sample.tokenIds.length
-    if (!heap.place(sample, length, tokenBudget, samplesPerRow)) {
+  const { order, lengths, dropped, tokens } = sortDown(samples, tokenBudget)
+  const needed = Math.max(Math.ceil(tokens / tokenBudget), Math.ceil(order.length / samplesPerRow), order.length > 0 ? 1 : 0)
+  const heap = new RowHeap(Math.ceil(needed / workers) * workers, tokenBudget, samplesPerRow)
+  const rowOf = new Int32Array(order.length)
+  for (let index = 0; index < order.length; index++) {
+    const length = lengths[order[index]!]!
+    let row = heap.place(length)
+    if (row === -1) {
       heap.open(workers)
-      heap.place(sample, length, tokenBudget, samplesPerRow)
+      row = heap.place(length)
     }
+    rowOf[index] = row
   }
-  const rows = heap.rows.toSorted((a, b) => b.load - a.load)
+  const rows = Array.from({ length: heap.rows }, (_, index): Row<S> => ({ samples: [], load: heap.loads[index]! }))
+  for (let index = 0; index < order.length; index++) rows[rowOf[index]!]!.samples.push(samples[order[index]!]!)
+  rows.sort((a, b) => b.load - a.load)
   fillEmpty(rows)
   const batches = Array.from({ length: rows.length / workers }, (_, index) => rows.slice(index * workers, (index + 1) * workers))
   const used = batches.filter((batch) => batch.some((row) => row.samples.length > 0))
@@ -51,8 +56,13 @@ export function workerRows<S extends { readonly tokenIds: { readonly length: num
   }
 }
 
-/** By length, longest first, by counting: lengths are small numbers. */
-function sortDown<S extends { readonly tokenIds: { readonly length: number } }>(samples: readonly S[], budget: number): { sorted: S[]; dropped: S[]; tokens: number } {
+interface Row<S> {
+  readonly samples: S[]
+  load: number
+}
+
+/** Places of the samples by length, longest first, by counting: lengths are small numbers. */
+function sortDown<S extends { readonly tokenIds: { readonly length: number } }>(samples: readonly S[], budget: number): { order: Int32Array; lengths: Int32Array; dropped: S[]; tokens: number } {
   const lengths = new Int32Array(samples.length)
   const dropped: S[] = []
   let longest = 0
@@ -69,11 +79,11 @@ function sortDown<S extends { readonly tokenIds: { readonly length: number } }>(
     if (length > longest) longest = length
   }
   const starts = new Int32Array(longest + 2)
-  for (const length of lengths) if (length >= 0) starts[longest - length + 1]!++
+  for (let index = 0; index < lengths.length; index++) if (lengths[index]! >= 0) starts[longest - lengths[index]! + 1]!++
   for (let index = 1; index < starts.length; index++) starts[index]! += starts[index - 1]!
-  const sorted = Array.from<S>({ length: samples.length - dropped.length })
-  for (let index = 0; index < samples.length; index++) if (lengths[index]! >= 0) sorted[starts[longest - lengths[index]!]!++] = samples[index]!
-  return { sorted, dropped, tokens }
+  const order = new Int32Array(samples.length - dropped.length)
+  for (let index = 0; index < lengths.length; index++) if (lengths[index]! >= 0) order[starts[longest - lengths[index]!]!++] = index
+  return { order, lengths, dropped, tokens }
 }
 
 /** A worker without a row would leave the others waiting: an empty one takes a sample of a row that has several. */
@@ -84,10 +94,8 @@ function fillEmpty<S extends { readonly tokenIds: { readonly length: number } }>
     if (donor === undefined) return
     const sample = donor.samples.pop()!
     const { length } = sample.tokenIds
-    donor.tokens -= length
     donor.load -= length ** 2
     empty.samples.push(sample)
-    empty.tokens = length
     empty.load = length ** 2
   }
 }
