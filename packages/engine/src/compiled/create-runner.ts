@@ -7,7 +7,9 @@ import type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "../runner.
 import { ladder, packPrompts, rungFor } from "./buckets.ts"
 import { createSlotCache } from "./cache.ts"
 import { checkInputs, checkPrompts, checkTokens, clampTop } from "./checks.ts"
-import { compileDecodeLoop, type DecodeShape } from "./decode-loop.ts"
+import { compileDecodeLoop } from "./decode-loop.ts"
+import { compileDecodeMixed } from "./decode-mixed.ts"
+import type { DecodeShape } from "./decode-shape.ts"
 import { createRunnerModel } from "./model.ts"
 import { compileHidden, compilePrefill, compileTargets } from "./prefill.ts"
 import type { SamplingVariant } from "./sample.ts"
@@ -27,7 +29,12 @@ export interface CompiledRunnerOptions {
   readonly dtype?: "f32" | "bf16"
   /** Longest chunk in tokens. */
   readonly maxChunk?: number
+  /** How decoding is compiled; see decode-loop.ts and decode-mixed.ts. Default: by size. */
+  readonly form?: DecodeForm
 }
+
+/** `loop`: all in one XLA program; `mixed`: matrix products by oneDNN, the rest in XLA programs that the layers share. */
+export type DecodeForm = "loop" | "mixed"
 
 /** Padded tokens of one prefill call: bounds its memory. */
 const prefillTokens = 4096
@@ -51,6 +58,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const type = options.dtype ?? "f32"
   const policy = "policy" in options.model ? options.model.policy : openPolicy(runtime, options.model.folder, type)
   const { config } = policy
+  const form = options.form ?? (policy.parameters < largeModel ? "loop" : "mixed")
   const columns = options.maxChunk ?? 32
   const model = createRunnerModel(runtime, raw, policy, type === "bf16" ? DType.bfloat16 : DType.float32, maxModelLength + columns)
   const cache = createSlotCache(raw, config, slots, maxModelLength, model.dtype)
@@ -77,7 +85,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     now,
   })
   const decoders = createShelf<DecodeShape, CompiledFunction>({
-    compile: (shape) => compileDecodeLoop(model, shape),
+    compile: (shape) => (form === "mixed" ? compileDecodeMixed : compileDecodeLoop)(model, shape),
     keyOf: ({ rows, length, variant }) => [rows, length, variant.truncates, variant.penalizes, variant.top].join(),
     covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length && covers(larger.variant, smaller.variant),
     costOf: decodeCost,
@@ -167,6 +175,9 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     },
   }
 }
+
+/** From this many parameters on, the products outweigh the calls between them. */
+const largeModel = 20_000_000
 
 /** A row's fixed work, in units of one attended position. */
 const callCost = 256

@@ -4,22 +4,11 @@
 // all rows fill at the same index, so that a new key is one in-place slice update.
 import { scalar, type Tensor } from "@tensorflow/tfjs-core"
 import { type CompiledFunction, DType } from "@cohort/tensor"
+import { type DecodeShape, hidden, readInputs } from "./decode-shape.ts"
 import { decoderLayer, embed, rotaryRows, vocabulary } from "./layer.ts"
 import type { RunnerModel } from "./model.ts"
 import { float } from "./ops.ts"
-import { addSeen, type RowSettings, sampleRows, type SamplingVariant } from "./sample.ts"
-
-export interface DecodeShape {
-  readonly rows: number
-  /** Cached positions that are attended, T. */
-  readonly length: number
-  /** Most steps of a chunk, C. */
-  readonly columns: number
-  readonly variant: SamplingVariant
-}
-
-/** Score of a column that a row must not see. */
-const hidden = -1e9
+import { addSeen, type RowSettings, sampleRows } from "./sample.ts"
 
 /**
  * The program of a shape. Inputs: steps (int32 scalar), cache [2L, B, K, T, h], then per row ids, positions, seeds (int32), inverse
@@ -35,11 +24,13 @@ function decodeLoop(model: RunnerModel, shape: DecodeShape, inputs: readonly Ten
   const { raw, runtime, config, dtype } = model
   const { rows, length, columns, variant } = shape
   const { kvHeads, headDim, layers, vocabSize } = config
-  const [steps, cache, lastIds, positions, seeds, inverseTemperature, greedyFlags, ...more] = inputs as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, ...Tensor[]]
+  const { steps, cache, lastIds, positions, seeds, inverseTemperature, greedyFlags, ...given } = readInputs(inputs, variant)
   const weights = model.weights()
   const greedy = raw.greater(greedyFlags, scalar(0, "int32"))
-  const truncation = variant.truncates ? { topK: more[0]!, topP: more[1]!, minP: more[2]! } : undefined
-  const [penalty, seenStart] = variant.penalizes ? more.slice(variant.truncates ? 3 : 0) : []
+  const [topK, topP, minP] = given.truncation
+  const truncation = topK === undefined || topP === undefined || minP === undefined ? undefined : { topK, topP, minP }
+  const [penalty] = given.penalty
+  const seenStart = given.seen
 
   // A slot keeps stale vectors past its length, and 0 * NaN would spread what a bad checkpoint left there.
   const column = raw.range(length)

@@ -12,7 +12,10 @@ import { forwardLogProbs, type Generated, generate, libraryPath, lively, slotInp
 
 const runners: readonly (readonly [string, (options: CompiledRunnerOptions) => ModelRunner])[] = [
   ["fallback", createFallbackRunner],
-  ...(libraryPath === undefined ? [] : ([["compiled", createCompiledRunner]] as const)),
+  ...(libraryPath === undefined ? [] : ([
+        ["loop", (options) => createCompiledRunner({ ...options, form: "loop" })],
+        ["mixed", (options) => createCompiledRunner({ ...options, form: "mixed" })],
+      ] as const satisfies readonly (readonly [string, (options: CompiledRunnerOptions) => ModelRunner])[])),
 ]
 const sizes = { slots: 5, maxModelLength: 96, maxChunk: 8 }
 const prompts = [[1, 2, 3, 4, 5], [7], Array.from({ length: 33 }, (_, i) => (i * 7) % 50)]
