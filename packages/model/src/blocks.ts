@@ -1,6 +1,6 @@
 // The building blocks of a decoder layer in tfjs-core ops, with hand-written gradients where autodiff would save or move too much.
 // Shapes: B rows, T tokens, N = B*T, D hidden, H query heads, K key-value heads, G = H/K, h head size, F intermediate size.
-import { add, cast, concat, customGrad, cos, type GradSaveFunc, matMul, mean, mul, neg, range, reshape, rsqrt, sigmoid, sin, slice, softmax, square, sub, sum, type Tensor, tidy, transpose, where, lessEqual, scalar } from "@tensorflow/tfjs-core"
+import { add, cast, concat, customGrad, cos, type GradSaveFunc, less, logicalAnd, matMul, mean, mul, neg, range, reshape, rsqrt, sigmoid, sin, slice, softmax, square, sub, sum, type Tensor, tidy, transpose, where, lessEqual, scalar } from "@tensorflow/tfjs-core"
 
 /** Concatenates [q | k | v] gradients instead of padding each to full width, which is what autodiff of slices does. */
 const splitColumns = (sizes: readonly number[]) =>
@@ -71,14 +71,29 @@ export function causalMask(length: number): Tensor {
   })
 }
 
-/** Softmax attention with grouped key-value heads. q [B, H, T, h], k and v [B, K, T, h]; returns [B, H, T, h]. */
-export function attention(q: Tensor, k: Tensor, v: Tensor, mask_11TT: Tensor): Tensor {
+/**
+ * Additive mask of rows that hold several samples, [B, 1, T, T]: 0 where key <= query < visibleUntil[key]. A sample's tokens end where the sample does;
+ * those of a start that several samples share end where the last of them does.
+ */
+export function packedMask(visibleUntil_BT: Tensor): Tensor {
+  return tidy(() => {
+    const [rows, length] = visibleUntil_BT.shape as [number, number]
+    const index = range(0, length, 1, "int32")
+    const query = reshape(index, [1, 1, length, 1])
+    const causal = lessEqual(reshape(index, [1, 1, 1, length]), query)
+    const visible = less(query, cast(reshape(visibleUntil_BT, [rows, 1, 1, length]), "int32"))
+    return where(logicalAnd(causal, visible), scalar(0), scalar(-1e9))
+  })
+}
+
+/** Softmax attention with grouped key-value heads. q [B, H, T, h], k and v [B, K, T, h], mask [1 or B, 1, T, T]; returns [B, H, T, h]. */
+export function attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor): Tensor {
   const [rows, heads, length, size] = q.shape as [number, number, number, number]
   const kvHeads = k.shape[1]!
   // The query heads that share a key head become rows of one product.
   const grouped = reshape(mul(q, 1 / Math.sqrt(size)), [rows, kvHeads, (heads / kvHeads) * length, size])
   const scores = reshape(matMul(grouped, k, false, true), [rows, heads, length, length])
-  const weights = softmax(add(scores, mask_11TT))
+  const weights = softmax(add(scores, mask))
   const mixed = matMul(reshape(weights, [rows, kvHeads, (heads / kvHeads) * length, length]), v)
   return reshape(mixed, [rows, heads, length, size])
 }

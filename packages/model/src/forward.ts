@@ -1,6 +1,6 @@
 // The decoder transformer, written once in tfjs-core ops: eager on any backend, or traced into one native call.
 import { add, cast, gather, pad, reshape, slice, type Tensor, tensor1d } from "@tensorflow/tfjs-core"
-import { attention, causalMask, linear, mergeHeads, rmsNorm, rotaryTables, rotate, splitHeads, swiglu } from "./blocks.ts"
+import { attention, causalMask, linear, mergeHeads, packedMask, rmsNorm, rotaryTables, rotate, splitHeads, swiglu } from "./blocks.ts"
 import type { ModelConfig } from "./config.ts"
 import { inverseFrequencies } from "./rope.ts"
 
@@ -11,12 +11,13 @@ export type Weights = Readonly<Record<string, Tensor>>
  * Hidden states after the final norm, [N, D] with N = B*T.
  * @param ids_BT int32 token ids
  * @param positions_BT int32 positions; rows are padded on the right, so the causal mask alone hides padding from real tokens
+ * @param visibleUntil_BT int32, for rows that hold several samples: see {@link packedMask}
  */
-export function hiddenStates(config: ModelConfig, weights: Weights, ids_BT: Tensor, positions_BT: Tensor): Tensor {
+export function hiddenStates(config: ModelConfig, weights: Weights, ids_BT: Tensor, positions_BT: Tensor, visibleUntil_BT?: Tensor): Tensor {
   const [rows, length] = ids_BT.shape as [number, number]
   const { heads, kvHeads, headDim, rmsNormEpsilon: epsilon } = config
   const [cosine, sine] = rotaryTables(positions_BT, tensor1d(inverseFrequencies(config)))
-  const mask = causalMask(length)
+  const mask = visibleUntil_BT === undefined ? causalMask(length) : packedMask(visibleUntil_BT)
   let x = gather(weights.embed!, cast(reshape(ids_BT, [rows * length]), "int32"))
   for (let layer = 0; layer < config.layers; layer++) {
     const w = (name: string): Tensor => weights[`layers.${layer}.${name}`]!
