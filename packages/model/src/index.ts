@@ -1,6 +1,7 @@
 export * from "./adamw.ts"
 export { type ModelConfig, parseModelConfig } from "./config.ts"
 export * from "./folder.ts"
+export * from "./head-log-probs.ts"
 export { hiddenStates, logits, nextTokens, type Weights } from "./forward.ts"
 export * from "./layout.ts"
 export * from "./log-probs.ts"
