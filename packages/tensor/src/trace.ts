@@ -256,6 +256,8 @@ export class Trace implements Recorder {
     c.TF_AddInputList(description, locations(ids), ids.length)
     const metas = ids.map((id) => nodes.get(id)!)
     this.#setAttribute(description, { name: "T", type: AttributeKind.typeList, value: metas.map((meta) => meta.dtype) })
+    // Inlined into the graph around it, or the passes that choose oneDNN kernels never see the body.
+    this.#setAttribute(description, { name: "_lower_using_switch_merge", type: AttributeKind.bool, value: true })
     this.#setAttribute(description, { name: "cond", type: AttributeKind.func, value: condition.name })
     this.#setAttribute(description, { name: "body", type: AttributeKind.func, value: body.name })
     const op = this.#finish(description, "while")
