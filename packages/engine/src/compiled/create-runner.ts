@@ -7,9 +7,8 @@ import type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "../runner.
 import { ladder, packPrompts, rungFor } from "./buckets.ts"
 import { createSlotCache } from "./cache.ts"
 import { checkInputs, checkPrompts, checkTokens, clampTop } from "./checks.ts"
-import { compileDecodeLoop } from "./decode-loop.ts"
-import { compileDecodeMixed } from "./decode-mixed.ts"
 import type { DecodeShape } from "./decode-shape.ts"
+import { chooseForm, compileDecode, type DecodeForm } from "./form.ts"
 import { createRunnerModel } from "./model.ts"
 import { compileHidden, compilePrefill, compileTargets } from "./prefill.ts"
 import type { SamplingVariant } from "./sample.ts"
@@ -29,12 +28,11 @@ export interface CompiledRunnerOptions {
   readonly dtype?: "f32" | "bf16"
   /** Longest chunk in tokens. */
   readonly maxChunk?: number
-  /** How decoding is compiled; see decode-loop.ts and decode-mixed.ts. Default: by size. */
+  /** How decoding is compiled; see decode-loop.ts and decode-mixed.ts. Default: by size, or by a measurement. */
   readonly form?: DecodeForm
+  /** JSON file that remembers which form is faster on this machine; absent: size decides. */
+  readonly formMemory?: string
 }
-
-/** `loop`: all in one XLA program; `mixed`: matrix products by oneDNN, the rest in XLA programs that the layers share. */
-export type DecodeForm = "loop" | "mixed"
 
 /** Padded tokens of one prefill call: bounds its memory. */
 const prefillTokens = 4096
@@ -58,13 +56,13 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const type = options.dtype ?? "f32"
   const policy = "policy" in options.model ? options.model.policy : openPolicy(runtime, options.model.folder, type)
   const { config } = policy
-  const form = options.form ?? (policy.parameters < largeModel ? "loop" : "mixed")
   const columns = options.maxChunk ?? 32
   const model = createRunnerModel(runtime, raw, policy, type === "bf16" ? DType.bfloat16 : DType.float32, maxModelLength + columns)
   const cache = createSlotCache(raw, config, slots, maxModelLength, model.dtype)
   const rowRungs = ladder(1, slots)
   const lengthRungs = ladder(64, maxModelLength)
   const promptRungs = ladder(16, maxModelLength)
+  const form = options.form ?? chooseForm(model, { rows: rungFor(rowRungs, 16), length: lengthRungs[0]!, columns, variant: { truncates: false, penalizes: false, top: 0 } }, options.formMemory)
   const info: RunnerInfo = {
     slots,
     maxModelLength,
@@ -85,7 +83,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     now,
   })
   const decoders = createShelf<DecodeShape, CompiledFunction>({
-    compile: (shape) => (form === "mixed" ? compileDecodeMixed : compileDecodeLoop)(model, shape),
+    compile: (shape) => compileDecode(model, form, shape),
     keyOf: ({ rows, length, variant }) => [rows, length, variant.truncates, variant.penalizes, variant.top].join(),
     covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length && covers(larger.variant, smaller.variant),
     costOf: decodeCost,
@@ -175,9 +173,6 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     },
   }
 }
-
-/** From this many parameters on, the products outweigh the calls between them. */
-const largeModel = 20_000_000
 
 /** A row's fixed work, in units of one attended position. */
 const callCost = 256

@@ -34,7 +34,7 @@ function decodeMixed(model: RunnerModel, shape: DecodeShape, parts: Parts, input
   const body = (...state: Tensor[]): Tensor[] => {
     const [step, ids, ...rest] = state as [Tensor, Tensor, ...Tensor[]]
     const grown = rest.slice(outputs.length)
-    const [x, normed, cosine, sine, cachedMask, chunkMask] = parts.begin(weights.embed!, ids, given.positions, step, weights["layers.0.attention_norm"]!) as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+    const [x, normed, cosine, sine, cachedMask, chunkMask] = parts.begin(raw.gather(weights.embed!, ids), given.positions, step, weights["layers.0.attention_norm"]!) as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
     let residual = x
     let h = normed
     for (let layer = 0; layer < layers; layer++) {
@@ -85,8 +85,8 @@ function createParts(model: RunnerModel, shape: DecodeShape) {
     return Array.from({ length: 2 * layers }, (_, plane) => raw.reshape(raw.slice(kept, [plane, 0, 0, 0, 0], [1, rows, kvHeads, length, headDim]), [rows, kvHeads, length, headDim]))
   })
 
-  const begin = cluster("begin step", (table, ids, positions, step, gain) => {
-    const x = wide(raw.gather(table!, ids!))
+  const begin = cluster("begin step", (rowsOfTable, positions, step, gain) => {
+    const x = wide(rowsOfTable!)
     const rotary = rotaryRows(raw, model.rotary, raw.add(positions!, step!))
     const cachedMask = raw.select(raw.less(raw.reshape(raw.range(length), [1, length]), raw.reshape(positions!, [rows, 1])), float(0), float(hidden))
     const chunkMask = raw.select(raw.lessEqual(raw.reshape(raw.range(columns), [1, columns]), step!), float(0), float(hidden))

@@ -22,17 +22,22 @@ export interface OpenRunnerOptions {
 
 /** From this many parameters on, decoding is bound by reading weights, and half the bytes is nearly twice the speed. */
 const largeModel = 50_000_000
+const tinyModel = 2_000_000
 
 /**
  * @throws CohortError `runtime_unavailable`, `model_invalid`, `config_invalid`
  */
 export async function openRunner(options: OpenRunnerOptions): Promise<ModelRunner> {
   const config = readModelConfig(options.folder)
-  const dtype = options.dtype === "auto" ? (parameterCount(parameterLayout(config)) < largeModel ? "f32" : "bf16") : options.dtype
+  const parameters = parameterCount(parameterLayout(config))
+  const dtype = options.dtype === "auto" ? (parameters < largeModel ? "f32" : "bf16") : options.dtype
   const maxModelLength = Math.min(config.maxPosition, options.maxModelLength ?? lengthThatFits(config, options.slots, dtype, totalmem() / 4))
-  const runtime = await openRuntime(options.runtime)
-  const settings = { runtime, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype }
-  const runner = runtime.raw === undefined ? createFallbackRunner(settings) : await createCompiledRunner(settings)
+  // A model this small finds a second thread slower than its own, and leaves the other cores to the trainer.
+  const threads = parameters < tinyModel ? { threads: 1 } : {}
+  const runtime = await openRuntime({ ...threads, ...options.runtime })
+  const settings = { runtime, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype, ...(options.formMemory === undefined ? {} : { formMemory: options.formMemory }) }
+  const runner = runtime.raw === undefined ? createFallbackRunner(settings) : createCompiledRunner(settings)
+  if (runtime.raw !== undefined) await warmUp(runner)
   return {
     ...runner,
     async close() {
@@ -40,6 +45,14 @@ export async function openRunner(options: OpenRunnerOptions): Promise<ModelRunne
       runtime.close()
     },
   }
+}
+
+/** Compiles what the first requests need: a short prefill, and decoding of all slots. Slots hold nothing yet that it could spoil. */
+async function warmUp(runner: ModelRunner): Promise<void> {
+  const { slots, maxModelLength } = runner.info
+  await runner.prefill([{ tokenIds: new Int32Array(Math.min(maxModelLength, 16)), slots: [0] }])
+  const input = { lastToken: 0, position: 0, seed: 0, temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, history: new Int32Array(0) }
+  await runner.decode(Array.from({ length: slots }, (_, slot) => ({ ...input, slot })), 1, 0)
 }
 
 /** Longest context whose cache for all slots stays within `bytes`, at least 256 tokens. */
