@@ -8,7 +8,7 @@ export interface ConfigWarning {
 
 /** Warnings of a valid config; a run may start with them. */
 export function configWarnings(config: RunConfig): readonly ConfigWarning[] {
-  const { train, data, rollout, transfer, inference, staleness } = config
+  const { train, data, rollout, transfer, inference, staleness, objective } = config
   const warnings: ConfigWarning[] = []
   const longest = data.maxPromptTokens + rollout.maxCompletionTokens
   if (train.tokenBudget !== "auto" && train.tokenBudget < longest)
@@ -27,5 +27,12 @@ export function configWarnings(config: RunConfig): readonly ConfigWarning[] {
       path: `rollout.${name}`,
       message: "The sampler then draws from another distribution than the trainer computes, which moves the probability ratio away from 1.",
     })
+  if (objective.level === "sequence" && TOKEN_MEANS.includes(objective.kind))
+    warnings.push({ path: "objective.level", message: `A ratio per completion with ${objective.kind}'s mean over tokens gives long completions more weight; objective.kind = "gspo" gives each the same.` })
+  if (objective.klCoefficient > 0 && objective.klIn === "loss" && objective.klEstimator === "k1" && !objective.klUnbiased)
+    warnings.push({ path: "objective.klEstimator", message: "Without objective.klUnbiased the gradient of k1 in the loss is 0 in expectation, so nothing pulls towards the reference: set that, or take k2 or k3." })
   return warnings
 }
+
+/** Kinds that divide by tokens. */
+const TOKEN_MEANS = ["dapo", "bnpo", "cispo"]

@@ -155,7 +155,7 @@ export const partPages: Readonly<Record<string, Page>> = {
     source: "Schulman, http://joschu.net/blog/kl-approx.html; TRL `beta`, `use_bias_correction_kl`, `sync_ref_model`",
     formula: ["x = log reference(t) - log p(t)", "k1 = -x    k2 = x^2 / 2    k3 = exp(x) - 1 - x", "loss: l_t + klCoefficient * k (times r_t with klUnbiased)", "reward: R - klCoefficient * sum of k over the completion, from the sampler's log-probs"],
     about: [
-      "Nothing is computed at a coefficient of 0. In the loss, k1 does not pull towards the reference (its gradient has expectation 0 on-policy): take k2 or k3. `klUnbiased` weighs the term by the ratio, which makes its gradient right for samples of an older policy.",
+      "Nothing is computed at a coefficient of 0. `klUnbiased` weighs the term by the ratio, which makes its gradient that of KL(p || reference), also for samples of an older policy. Without it k1 in the loss does not pull at all (its gradient has expectation 0), k2 has the right gradient on-policy, and k3 that of KL(reference || p).",
       "The reference is the starting weights, or `moving`: every `referenceEverySteps` it becomes referenceMix * policy + (1 - referenceMix) * reference.",
     ],
     when: "To stay close to an instruction-tuned start. Recipes for reasoning leave it out.",

@@ -1,0 +1,26 @@
+// docs/batching.md.
+import { batchMetricDefinitions } from "../src/index.ts"
+
+export function batchingMarkdown(): string {
+  return [
+    "# Batches",
+    "",
+    "Written by `bun run docs` in `packages/batching`; change `scripts/markdown.ts`, not this page.",
+    "",
+    "An optimizer step trains `train.completionsPerStep` completions: whole groups, never a part of one. They are cut into micro-batches of a few fixed",
+    "shapes, since each shape is one compiled step; the loss is divided by totals of the whole step, so the cut never changes it.",
+    "",
+    "- **Budget.** A micro-batch takes at most `train.tokenBudget` tokens. A completion longer than that is dropped, and counted.",
+    "- **Shapes.** At most eight, fitted to the lengths that were seen; padding stays under 10 % on the distributions of `bench/batching.ts`.",
+    "- **Packing.** Rows may hold several completions. Positions start again with each, and a token sees those of its own completion only.",
+    "- **Shared prompts.** The tokens that all completions of a group begin with are forwarded once, where the plan gets cheaper for it: a trunk, then a branch per",
+    "  completion. Each branch repeats the last common token, so every position still predicts the next one. Losses and gradients are those of rows apart;",
+    "  trained tokens are never shared, since each completion has its own advantage.",
+    "- **Balance.** Rows of one micro-batch, and of several workers, have like sums of squared lengths, which is what attention costs.",
+    "",
+    "| metric | unit | formula | meaning |",
+    "|---|---|---|---|",
+    ...batchMetricDefinitions.map(({ name, unit, formula, doc }) => `| \`${name}\` | ${unit} | \`${formula}\` | ${doc} |`),
+    "",
+  ].join("\n")
+}
