@@ -5,7 +5,7 @@ import { parseTable } from "../file.ts"
 import { toToml } from "../format.ts"
 import { isJsonValue, type JsonTable, type JsonValue } from "../json.ts"
 import { editDistance } from "../suggest.ts"
-import { nodeAt } from "../tree.ts"
+import { keyNodes, nodeAt } from "../tree.ts"
 import { isRefusal, type TrlFacts, type TrlTrainer } from "./row.ts"
 import { absentReasons, extraDefaults, trainersOf, trlDefaults, trlRows } from "./table.ts"
 
@@ -76,7 +76,10 @@ export function fromTrl(text: string, options: FromTrlOptions = {}): FromTrl {
       const wanted = Object.hasOwn(given, option) || !isOurDefault(setting.path, setting.value)
       if (!wanted) continue
       const problem = valueProblem(setting.path, setting.value)
-      if (problem === undefined) mapped.set(setting.path, { option, ...setting })
+      // Where several options make one setting, it is put down to one that was given.
+      const known = mapped.get(setting.path)
+      const named = known !== undefined && Object.hasOwn(given, known.option) && !Object.hasOwn(given, option) ? known.option : option
+      if (problem === undefined) mapped.set(setting.path, { option: named, ...setting })
       else notMapped.push({ option, value, reason: problem })
     }
   }
@@ -86,8 +89,9 @@ export function fromTrl(text: string, options: FromTrlOptions = {}): FromTrl {
     if (reason === undefined) notMapped.push({ option, value, reason: unknownReason(option) })
     else if (isChanged(option, given, trainer)) notMapped.push({ option, value, reason })
   }
-  const list = [...mapped.values()]
-  return { trainer, settings: Object.fromEntries(list.map(({ path, value }) => [path, value])), mapped: list, notMapped, toml: tomlOf(list, notMapped) }
+  const order = new Map(keyNodes.map(({ path }, index) => [path, index]))
+  const list = [...mapped.values()].toSorted((a, b) => order.get(a.path)! - order.get(b.path)!)
+  return { trainer, settings: Object.fromEntries(list.map(({ path, value }) => [path, value])), mapped: list, notMapped, toml: tomlOf(list, notMapped, given) }
 }
 
 function jsonTable(table: Readonly<Record<string, unknown>>): JsonTable {
@@ -133,13 +137,14 @@ function unknownReason(option: string): string {
   return `no option of TRL's AsyncGRPOConfig or GRPOConfig${close === undefined ? "" : `; did you mean ${close}?`}`
 }
 
-function tomlOf(mapped: readonly MappedOption[], notMapped: readonly UnmappedOption[]): string {
+function tomlOf(mapped: readonly MappedOption[], notMapped: readonly UnmappedOption[], given: JsonTable): string {
   const missing = ["model.path", "data.source"].filter((path) => !mapped.some((setting) => setting.path === path))
   const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ")
   return [
     ...missing.map((path) => `# ${path} = "..."  # to be set: TRL gives it to the trainer, not to its options`),
     ...mapped.map(({ path, value, option, note }) => {
-      const origin = [option, note].filter((text) => text !== undefined && text !== "").join("; ")
+      const from = option === "" || Object.hasOwn(given, option) ? option : `${option}, TRL's default`
+      const origin = [from, note].filter((text) => text !== undefined && text !== "").join("; ")
       return `${path} = ${toToml(value) ?? JSON.stringify(value)}  # ${oneLine(origin)}`
     }),
     ...notMapped.map(({ option, value, reason }) => `# not taken over: ${option} = ${oneLine(JSON.stringify(value))}: ${oneLine(reason)}`),
