@@ -33,8 +33,7 @@ export async function openRunner(options: OpenRunnerOptions): Promise<ModelRunne
   const dtype = options.dtype === "auto" ? (parameters < largeModel ? "f32" : "bf16") : options.dtype
   const maxModelLength = Math.min(config.maxPosition, options.maxModelLength ?? lengthThatFits(config, options.slots, dtype, totalmem() / 4))
   // A model this small finds a second thread slower than its own, and leaves the other cores to the trainer.
-  const threads = parameters < tinyModel ? { threads: 1 } : {}
-  const runtime = await openRuntime({ ...threads, ...options.runtime })
+  const runtime = await openRuntime({ ...options.runtime, threads: options.runtime.threads ?? (parameters < tinyModel ? 1 : undefined) })
   const settings = { runtime, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype, ...(options.formMemory === undefined ? {} : { formMemory: options.formMemory }) }
   const runner = runtime.raw === undefined ? createFallbackRunner(settings) : createCompiledRunner(settings)
   if (runtime.raw !== undefined) await warmUp(runner)
