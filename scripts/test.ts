@@ -61,9 +61,19 @@ async function runTasks(runtime: string | undefined, log: ReturnType<typeof crea
         },
       },
     )
+    // Sent to this process alone, a signal would leave turbo and its tasks behind.
+    for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+      process.once(name, () => {
+        turbo.kill(name)
+        void turbo.exited.then(() => process.exit(130))
+      })
+    const shown = new Set<string>()
     const take = (line: string): void => {
-      const shown = log.add(line)
-      if (shown !== undefined) say(shown)
+      const news = log.add(line)
+      // bun test repeats its failures at the end.
+      if (news === undefined || shown.has(news)) return
+      shown.add(news)
+      say(news)
     }
     const [, , exitCode] = await Promise.all([eachLine(turbo.stdout, take), eachLine(turbo.stderr, take), turbo.exited])
     return exitCode === 0

@@ -133,6 +133,29 @@ test("the quickstart's shortcuts are settings, and are told as flags", async () 
   expect(out).toMatch(/train\.steps = 3 +# flag --train\.steps/)
 })
 
+test("init writes a config that the settings accept, and never over a file", async () => {
+  const { code, out } = await cli("init mine.toml")
+  expect(code).toBe(0)
+  expect(out).toContain("cohort train mine.toml")
+  expect((await cli("config show mine.toml --json")).code).toBe(0)
+  expect((await cli("config check mine.toml")).err).toStartWith("error: 2 problems with what the configuration names:\n  model.path")
+  await write("mine.toml", "mine")
+  expect(await cli("init mine.toml")).toMatchObject({ code: 2, err: expect.stringContaining("is there already") })
+  expect(await Bun.file(join(dir, "mine.toml")).text()).toBe("mine")
+  expect(await cli("init mine.yaml")).toMatchObject({ code: 2 })
+})
+
+test("options of TRL become a config that loads", async () => {
+  await write("args.yaml", "num_generations: 4\nlearning_rate: 1.0e-5\nfp16: true\n")
+  const { code, out } = await cli("config from-trl args.yaml --trainer grpo")
+  expect(code).toBe(0)
+  await write("trl.toml", out)
+  const shown = await cli("config show trl.toml --json --model.path m --data.source env-arithmetic")
+  expect(JSON.parse(shown.out).config).toMatchObject({ rollout: { groupSize: 4 }, train: { learningRate: 1e-5 } })
+  expect(await cli("config from-trl nothere.yaml")).toMatchObject({ code: 2, err: expect.stringContaining("no file at nothere.yaml") })
+  expect(await cli("config from-trl args.yaml --trainer dpo")).toMatchObject({ code: 2, err: expect.stringContaining("async or grpo") })
+})
+
 test("runtime info needs no runtime", async () => {
   const env = { COHORT_CACHE: join(dir, "empty") }
   const { code, out } = await cli("runtime info --json", env)

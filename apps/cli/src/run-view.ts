@@ -1,6 +1,6 @@
 // What is known of a run so far, drawn from its updates, and how that reads in one line.
 import type { RunUpdate, StepReport } from "@cohort/trainer"
-import { bytes, count, decimal, duration, percent } from "./numbers.ts"
+import { count, decimal, duration, percent } from "./numbers.ts"
 import { sparkline } from "./sparkline.ts"
 
 type Phase = Extract<RunUpdate, { kind: "phase" }>
@@ -79,7 +79,8 @@ export function stepText({ step, totalSteps, metrics }: StepReport): string {
 export function updateText(update: RunUpdate): string | undefined {
   switch (update.kind) {
     case "phase":
-      return update.message
+      // The summary that follows names the folder.
+      return update.phase === "done" ? undefined : update.message
     case "step":
       return stepText(update.report)
     case "eval": {
@@ -94,9 +95,4 @@ export function updateText(update: RunUpdate): string | undefined {
     case "progress":
       return undefined
   }
-}
-
-/** One line about a weight sync. */
-export function syncText({ version, seconds, bytes: size }: Extract<RunUpdate, { kind: "sync" }>["report"]): string {
-  return `weights of version ${version} synced in ${duration(seconds)} (${bytes(size)})`
 }

@@ -1,9 +1,12 @@
 // `cohort config`: settings shown, described, checked.
-import { formatConfig, runConfigJsonSchema } from "@cohort/config"
+import { formatConfig, fromTrl, runConfigJsonSchema } from "@cohort/config"
+import { wholeNumber } from "../arguments.ts"
 import { checkRunParts } from "../check-parts.ts"
 import { type CommandGroup, defineCommand } from "../command.ts"
 import { exitCodes } from "../failure.ts"
 import { loadConfigFile, projectDirOf, tellWarnings } from "../run-config.ts"
+import { readNamedFile } from "../read-file.ts"
+import { usageError } from "../usage-error.ts"
 
 const file = { type: "positional", required: true, description: "Config file: .toml, .yaml, .json, or .ts with a default export" } as const
 
@@ -47,7 +50,26 @@ const check = defineCommand({
   },
 })
 
+const trl = defineCommand({
+  summary: "Turn options of TRL's AsyncGRPOConfig or GRPOConfig into a config",
+  details: "Options that the file leaves out count with TRL's defaults. What cannot be taken over is listed in the new file, with the reason.",
+  args: {
+    file: { type: "positional", required: true, description: "The options as YAML or JSON" },
+    trainer: { type: "string", valueHint: "async|grpo", description: "Whose options they are (default: found out from the options)" },
+    processes: { type: "string", valueHint: "n", default: "1", description: "Trainer processes of the old run, which multiply its batch" },
+    json: { type: "boolean", description: "Print what was mapped and what was not as one JSON line" },
+  },
+  examples: [["config from-trl args.yaml > run.toml", "a config to complete: its model, data and rewards are yours to name"]],
+  async run({ file: name, trainer, processes, json }, { shell }) {
+    if (trainer !== undefined && trainer !== "async" && trainer !== "grpo") throw usageError(`--trainer is ${JSON.stringify(trainer)}, expected async or grpo`, "Write for example --trainer grpo.")
+    const text = await readNamedFile(name, shell.cwd)
+    const result = fromTrl(text, { name, processes: wholeNumber("--processes", processes, 1), ...(trainer === undefined ? {} : { trainer }) })
+    shell.stdout.write(json ? `${JSON.stringify(result)}\n` : result.toml)
+    return exitCodes.ok
+  },
+})
+
 export const config: CommandGroup = {
   summary: "Show, describe and check the settings of a run",
-  commands: { show: async () => show, schema: async () => schema, check: async () => check },
+  commands: { show: async () => show, schema: async () => schema, check: async () => check, "from-trl": async () => trl },
 }

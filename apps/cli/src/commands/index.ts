@@ -5,6 +5,7 @@ export const root: CommandGroup = {
   summary: "Cohort trains language models with asynchronous GRPO.",
   commands: {
     quickstart: async () => (await import("./quickstart.ts")).quickstart,
+    init: async () => (await import("./init.ts")).init,
     train: async () => (await import("./train.ts")).train,
     serve: async () => (await import("./serve.ts")).serve,
     config: async () => (await import("./config.ts")).config,
