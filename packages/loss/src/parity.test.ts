@@ -5,7 +5,7 @@ import { gdpoAdvantages } from "./advantages/gdpo.ts"
 import { groupAdvantages } from "./advantages/group.ts"
 import type { AdvantageOptions } from "./advantages/group.ts"
 import { summarizeMetrics } from "./definitions.ts"
-import { advantagesOf } from "./advantages/rule.ts"
+import { type AdvantageEstimator, advantagesOf } from "./advantages/rule.ts"
 import { entropyThreshold } from "./entropy.ts"
 import { windowNormalizer } from "./normalizer.ts"
 import type { ObjectiveSpec } from "./objective.ts"
@@ -44,6 +44,7 @@ interface Goldens {
   readonly inputs: readonly GoldenInputs[]
   readonly cases: readonly GoldenCase[]
   readonly advantages: readonly (AdvantageOptions & { readonly rewards: (number | null)[][]; readonly advantages: (number | null)[][] })[]
+  readonly estimators: readonly { readonly advantage: AdvantageEstimator; readonly rewards: number[][]; readonly advantages: number[][] }[]
   readonly gdpo: { readonly scores: (number | null)[][][]; readonly weights: number[]; readonly advantages: number[][] }
   readonly derived: {
     readonly window: { readonly microBatches: readonly { readonly tokens: number; readonly loss: number }[]; readonly loss: number }
@@ -167,6 +168,11 @@ describe("advantages agree with TRL", () => {
         if (value === null) expect(groups[index]!.advantages[member]).toBeNull()
         else expect(groups[index]!.advantages[member]!).toBeCloseTo(value, 6)
       }
+  })
+
+  test.each(goldens.estimators.map((golden) => [golden.advantage, golden] as const))("%s", (advantage, { rewards, advantages }) => {
+    const groups = advantagesOf(rewards.map((totals) => ({ totals })), { advantage, advantageScale: "group", standardDeviation: "population" })
+    for (const [index, expected] of advantages.entries()) for (const [member, value] of expected.entries()) expect(groups[index]!.advantages[member]!).toBeCloseTo(value, 6)
   })
 
   test("normalize then sum (GDPO)", () => {

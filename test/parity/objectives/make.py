@@ -313,6 +313,17 @@ def advantage_cases():
                    "advantages": [[rounded(v) for v in row] for row in advantages.tolist()]}
 
 
+def estimator_cases():
+    """Estimators that GRPOTrainer lacks, in PyTorch: RLOO as TRL's RLOOTrainer has it, REINFORCE++ with and without a group baseline."""
+    rng = random.Random(11)
+    rewards = torch.tensor([[round(rng.uniform(-1, 2), 3) for _ in range(4)] for _ in range(3)], dtype=torch.float64)
+    others = (rewards.sum(dim=1, keepdim=True) - rewards) / (rewards.shape[1] - 1)
+    centred = rewards - rewards.mean(dim=1, keepdim=True)
+    batch = lambda x: (x - x.mean()) / (x.std(correction=0) + 1e-8)
+    for name, advantages in (("rloo", rewards - others), ("reinforce++", batch(rewards)), ("reinforce++baseline", batch(centred))):
+        yield {"advantage": name, "rewards": rewards.tolist(), "advantages": [[rounded(v) for v in row] for row in advantages.tolist()]}
+
+
 def gdpo_case():
     """GRPOTrainer's normalize_then_sum over two rewards of very different scale, with one score missing."""
     rng = random.Random(9)
@@ -358,7 +369,7 @@ def main():
     text = (
         f'{{"rows":{ROWS},"length":{LENGTH},"vocabulary":{VOCABULARY},"epsilonLow":{EPSILON_LOW},"epsilonHigh":{EPSILON_HIGH},\n'
         f'"inputs":[\n{lines(inputs)}\n],\n"cases":[\n{lines(cases)}\n],\n'
-        f'"advantages":[\n{lines(advantage_cases())}\n],\n"gdpo":{compact(gdpo_case())},\n"derived":{compact(derived())}}}\n'
+        f'"advantages":[\n{lines(advantage_cases())}\n],\n"estimators":[\n{lines(estimator_cases())}\n],\n"gdpo":{compact(gdpo_case())},\n"derived":{compact(derived())}}}\n'
     )
     path = pathlib.Path(__file__).with_name("goldens.json")
     if sys.argv[1:] == ["--check"]:
