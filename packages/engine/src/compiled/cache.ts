@@ -4,6 +4,7 @@ import { scalar, tensor, type Tensor, tidy } from "@tensorflow/tfjs-core"
 import type { ModelConfig } from "@cohort/model"
 import { DType, type RawOps } from "@cohort/tensor"
 import { attributes } from "./attributes.ts"
+import { filled } from "./ops.ts"
 
 export interface SlotCache {
   /** Positions 0..length-1 of the slots, [2 L, slots, K, length, h], layer by layer keys before values. */
@@ -22,7 +23,7 @@ export function createSlotCache(raw: RawOps, config: ModelConfig, slots: number,
   const rowCount = planes * slots * perSlot
   const type = attributes.type("dtype", dtype)
   const handle = tidy(() => raw.one("VarHandleOp", [], [type, attributes.shape("shape", [rowCount, headDim]), attributes.string("shared_name", `cohort.cache.${crypto.randomUUID()}`), attributes.string("container", "")]))
-  tidy(() => raw.many("AssignVariableOp", [handle, raw.fill([rowCount, headDim], raw.cast(scalar(0), dtype))], [type], 0))
+  tidy(() => raw.many("AssignVariableOp", [handle, filled(raw, [rowCount, headDim], raw.cast(scalar(0), dtype))], [type], 0))
   // First row of each plane and head; what a call adds is the slot's and the position's part.
   const origins = Int32Array.from({ length: planes * kvHeads }, (_, i) => Math.floor(i / kvHeads) * slots * perSlot + (i % kvHeads) * length)
   const origin = tensor(origins, [planes, 1, kvHeads, 1], "int32")

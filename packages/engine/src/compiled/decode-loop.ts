@@ -7,7 +7,7 @@ import { type CompiledFunction, DType } from "@cohort/tensor"
 import { type DecodeShape, hidden, readInputs } from "./decode-shape.ts"
 import { decoderLayer, embed, rotaryRows, vocabulary } from "./layer.ts"
 import type { RunnerModel } from "./model.ts"
-import { float } from "./ops.ts"
+import { filled, float } from "./ops.ts"
 import { addSeen, type RowSettings, sampleRows } from "./sample.ts"
 
 /**
@@ -23,7 +23,7 @@ export function compileDecodeLoop(model: RunnerModel, shape: DecodeShape): Compi
 function decodeLoop(model: RunnerModel, shape: DecodeShape, inputs: readonly Tensor[]): Tensor[] {
   const { raw, runtime, config, dtype } = model
   const { rows, length, columns, variant } = shape
-  const { kvHeads, headDim, layers, vocabSize } = config
+  const { kvHeads, headDim, layers } = config
   const { steps, cache, lastIds, positions, seeds, inverseTemperature, greedyFlags, ...given } = readInputs(inputs, variant)
   const weights = model.weights()
   const greedy = raw.greater(greedyFlags, scalar(0, "int32"))
@@ -36,14 +36,14 @@ function decodeLoop(model: RunnerModel, shape: DecodeShape, inputs: readonly Ten
   const column = raw.range(length)
   const valid = raw.less(raw.reshape(column, [1, 1, 1, length, 1]), raw.reshape(positions, [1, rows, 1, 1, 1]))
   const kept = raw.select(valid, cache, raw.cast(float(0), dtype))
-  const room = raw.fill([rows, kvHeads, columns, headDim], raw.cast(float(0), dtype))
+  const room = filled(raw, [rows, kvHeads, columns, headDim], raw.cast(float(0), dtype))
   const planes = Array.from({ length: 2 * layers }, (_, plane) =>
     raw.concat([raw.reshape(raw.slice(kept, [plane, 0, 0, 0, 0], [1, rows, kvHeads, length, headDim]), [rows, kvHeads, length, headDim]), room], 2))
   const cachedMask = raw.select(raw.less(raw.reshape(column, [1, length]), raw.reshape(positions, [rows, 1])), float(0), float(hidden))
 
   const zero = scalar(0, "int32")
-  const outputs: Tensor[] = [raw.fill([rows, columns], zero), raw.fill([rows, columns], float(0))]
-  if (variant.top > 0) outputs.push(raw.fill([rows, columns, variant.top], zero), raw.fill([rows, columns, variant.top], float(0)))
+  const outputs: Tensor[] = [filled(raw, [rows, columns], zero), filled(raw, [rows, columns], float(0))]
+  if (variant.top > 0) outputs.push(filled(raw, [rows, columns, variant.top], zero), filled(raw, [rows, columns, variant.top], float(0)))
   const seen = seenStart === undefined ? [] : [raw.greater(seenStart, zero)]
   const state = [zero, lastIds, ...outputs, ...seen, ...planes]
 
@@ -57,7 +57,7 @@ function decodeLoop(model: RunnerModel, shape: DecodeShape, inputs: readonly Ten
     const position = raw.add(positions, step)
     const rotary = rotaryRows(raw, model.rotary, position)
     const chunkMask = raw.select(raw.lessEqual(raw.reshape(raw.range(columns), [1, columns]), step), float(0), float(hidden))
-    const mask = raw.concat([cachedMask, raw.add(raw.fill([rows, columns], float(0)), chunkMask)], 1)
+    const mask = raw.concat([cachedMask, raw.add(filled(raw, [rows, columns], float(0)), chunkMask)], 1)
     const place = index([zero, zero, raw.add(step, scalar(length, "int32")), zero])
     let x = embed(raw, weights, ids)
     for (let layer = 0; layer < layers; layer++)

@@ -7,7 +7,7 @@ import { type CompiledFunction, DType } from "@cohort/tensor"
 import { type DecodeShape, hidden, readInputs } from "./decode-shape.ts"
 import { gainsName, rmsNorm, rotaryRows, rotate, swiglu } from "./layer.ts"
 import type { RunnerModel } from "./model.ts"
-import { float } from "./ops.ts"
+import { filled, float } from "./ops.ts"
 import { addSeen, sampleRows } from "./sample.ts"
 
 type Program = (...inputs: Tensor[]) => Tensor[]
@@ -26,10 +26,10 @@ function decodeMixed(model: RunnerModel, shape: DecodeShape, parts: Parts, input
   const weights = model.weights()
   const planes = parts.open(given.cache, given.positions)
   const zero = scalar(0, "int32")
-  const outputs: Tensor[] = [raw.fill([rows, columns], zero), raw.fill([rows, columns], float(0))]
-  if (variant.top > 0) outputs.push(raw.fill([rows, columns, variant.top], zero), raw.fill([rows, columns, variant.top], float(0)))
+  const outputs: Tensor[] = [filled(raw, [rows, columns], zero), filled(raw, [rows, columns], float(0))]
+  if (variant.top > 0) outputs.push(filled(raw, [rows, columns, variant.top], zero), filled(raw, [rows, columns, variant.top], float(0)))
   if (given.seen !== undefined) outputs.push(given.seen)
-  const empty = raw.fill([rows, kvHeads, columns, headDim], raw.cast(float(0), dtype))
+  const empty = filled(raw, [rows, kvHeads, columns, headDim], raw.cast(float(0), dtype))
   const chunk = planes.map(() => empty)
   const body = (...state: Tensor[]): Tensor[] => {
     const [step, ids, ...rest] = state as [Tensor, Tensor, ...Tensor[]]

@@ -7,7 +7,7 @@ import { checkInputs, checkPrompts, checkTokens } from "./checks.ts"
 import type { CompiledRunnerOptions } from "./create-runner.ts"
 import { drawOnHost } from "./draw.ts"
 import { decoderLayer, embed, rotaryRows, rotaryTensors, vocabulary } from "./layer.ts"
-import { coreOps as ops, float } from "./ops.ts"
+import { coreOps as ops, filled, float } from "./ops.ts"
 import { attendPrompts, causal } from "./prefill.ts"
 import { loadPolicy, openPolicy } from "./weights.ts"
 
@@ -104,7 +104,7 @@ export function createFallbackRunner(options: CompiledRunnerOptions): ModelRunne
 
   /** First `position` cached vectors of a slot, padded with zeros to `width`: [1, K, width, h]. */
   function padded({ slot, position }: SlotInput, plane: number, width: number): Tensor {
-    const zeros = (count: number): Tensor => ops.fill([1, kvHeads, count, headDim], float(0))
+    const zeros = (count: number): Tensor => filled(ops, [1, kvHeads, count, headDim], float(0))
     if (position === 0) return zeros(width)
     const held = cached.get(slot)?.[plane]
     if (held === undefined || held.shape[1]! < position) throw new CohortError("inference_rejected", `decode: slot ${slot} holds ${held?.shape[1] ?? 0} tokens, position ${position} needs as many`)

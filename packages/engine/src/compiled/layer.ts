@@ -4,7 +4,7 @@
 import { type Tensor, tensor } from "@tensorflow/tfjs-core"
 import { inverseFrequencies, type ModelConfig, type Weights } from "@cohort/model"
 import { DType } from "@cohort/tensor"
-import { float, type Ops } from "./ops.ts"
+import { filled, float, type Ops } from "./ops.ts"
 
 /** Cosines and sines of each row's position, [N, 1, h/2]. */
 export interface Rotary {
@@ -67,7 +67,7 @@ export function rotate(ops: Ops, x_NHh: Tensor, rotary: Rotary): Tensor {
 
 /** Gains of the query and key norms as one array, [H + K, h]: both are normed, and rotated, together. */
 export function headGains(ops: Ops, config: ModelConfig, weights: Weights, layer: number): Tensor {
-  const gain = (name: string, heads: number): Tensor => ops.mul(ops.fill([heads, config.headDim], float(1)), weights[`layers.${layer}.${name}`]!)
+  const gain = (name: string, heads: number): Tensor => ops.mul(filled(ops, [heads, config.headDim], float(1)), weights[`layers.${layer}.${name}`]!)
   return ops.concat([gain("q_norm", config.heads), gain("k_norm", config.kvHeads)], 0)
 }
 

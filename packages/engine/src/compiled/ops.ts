@@ -53,3 +53,9 @@ export const coreOps: Ops = {
 export function float(value: number): Tensor {
   return scalar(value)
 }
+
+/** A tensor of one repeated scalar tensor. */
+export function filled(ops: Pick<Ops, "fill">, shape: readonly number[], value: Tensor): Tensor {
+  // oxlint-disable-next-line unicorn/no-array-fill-with-reference-type -- a tensor op, not an array's method
+  return ops.fill(shape, value)
+}

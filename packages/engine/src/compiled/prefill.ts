@@ -5,7 +5,7 @@ import { type CompiledFunction, type CompileMode, DType } from "@cohort/tensor"
 import type { Weights } from "@cohort/model"
 import { type Attend, decoderLayer, embed, type Rotary, vocabulary } from "./layer.ts"
 import type { RunnerModel } from "./model.ts"
-import { float, type Ops } from "./ops.ts"
+import { filled, float, type Ops } from "./ops.ts"
 
 /** ids [R, P] to keys and values [2L, R, K, P, h] in the cache's dtype. */
 export function compilePrefill(model: RunnerModel, mode: CompileMode): CompiledFunction {
@@ -55,7 +55,7 @@ export function promptRotary(ops: Ops, tables: Rotary, prompts: number, length: 
   const repeat = (table: Tensor): Tensor => {
     const half = table.shape[1]!
     const one = ops.reshape(ops.slice(table, [0, 0], [length, half]), [1, length, half])
-    return ops.reshape(ops.mul(ops.fill([prompts, 1, 1], float(1)), one), [prompts * length, 1, half])
+    return ops.reshape(ops.mul(filled(ops, [prompts, 1, 1], float(1)), one), [prompts * length, 1, half])
   }
   return { cosine: repeat(tables.cosine), sine: repeat(tables.sine) }
 }
@@ -63,7 +63,7 @@ export function promptRotary(ops: Ops, tables: Rotary, prompts: number, length: 
 /** Additive causal mask [P, P]. */
 export function causal(ops: Ops, length: number): Tensor {
   const index = ops.range(length)
-  return ops.select(ops.less(ops.reshape(index, [length, 1]), ops.reshape(index, [1, length])), ops.fill([length, length], float(-1e9)), ops.fill([length, length], float(0)))
+  return ops.select(ops.less(ops.reshape(index, [length, 1]), ops.reshape(index, [1, length])), filled(ops, [length, length], float(-1e9)), filled(ops, [length, length], float(0)))
 }
 
 /** q [R, H, P, h] over keys and values [R, K, P, h]; returns [N, H*h]. */

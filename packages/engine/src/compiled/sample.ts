@@ -3,7 +3,7 @@
 // Shapes: B rows, V vocabulary, n blocks of m tokens.
 import { scalar, type Tensor } from "@tensorflow/tfjs-core"
 import { DType, type RawOps, type TensorRuntime } from "@cohort/tensor"
-import { float } from "./ops.ts"
+import { filled, float } from "./ops.ts"
 import { excluded, truncate, type Truncation } from "./truncate.ts"
 import { uniformPairs } from "./uniform.ts"
 
@@ -103,7 +103,7 @@ function offsets(rows: number, width: number, raw: RawOps): Tensor {
 
 function padColumns(raw: RawOps, x_BV: Tensor, width: number): Tensor {
   const [rows, columns] = x_BV.shape as [number, number]
-  return columns === width ? x_BV : raw.concat([x_BV, raw.fill([rows, width - columns], float(excluded))], 1)
+  return columns === width ? x_BV : raw.concat([x_BV, filled(raw, [rows, width - columns], float(excluded))], 1)
 }
 
 /** As vLLM and transformers: positive logits of seen tokens are divided by the penalty, negative ones multiplied (arXiv:1909.05858, 4.1). */

@@ -41,7 +41,7 @@ export async function spawnRunner(options: SpawnRunnerOptions, signal?: AbortSig
   worker.addEventListener("message", greet)
   const onAbort = (): void => opened.reject(new CohortError("aborted", "the start of the model runner was interrupted", { cause: signal?.reason }))
   signal?.addEventListener("abort", onAbort, { once: true })
-  worker.postMessage(options)
+  worker.postMessage(options, [])
   try {
     const info = await opened.promise
     const runner = remoteRunner(worker, info)

@@ -3,7 +3,7 @@
 import { scalar, type Tensor } from "@tensorflow/tfjs-core"
 import { DType, type RawOps, type TensorRuntime } from "@cohort/tensor"
 import { attributes } from "./attributes.ts"
-import { float } from "./ops.ts"
+import { filled, float } from "./ops.ts"
 
 export interface Truncation {
   /** [B] int32; 0 keeps all. */
@@ -27,11 +27,11 @@ export function truncate(runtime: TensorRuntime, raw: RawOps, z_BV: Tensor, off_
   const column = (x: Tensor): Tensor => raw.reshape(x, [rows, 1])
   const ordered = orderedBits(raw, z_BV)
   const ceiling = raw.max(ordered, 1)
-  const lowest = raw.fill([rows], scalar(-(2 ** 31), "int32"))
+  const lowest = filled(raw, [rows], scalar(-(2 ** 31), "int32"))
   const top = raw.max(z_BV, 1, true)
 
   const countNeeded = raw.cast(settings.topK, DType.float32)
-  const kThreshold = highestWith(runtime, raw, ordered, raw.fill([1, 1], float(1)), countNeeded)
+  const kThreshold = highestWith(runtime, raw, ordered, filled(raw, [1, 1], float(1)), countNeeded)
   const kOff = raw.or(off_B, raw.less(settings.topK, scalar(1, "int32")))
   const kFloor = raw.select(kOff, lowest, raw.minimum(kThreshold, ceiling))
   const inK = raw.greaterEqual(ordered, column(kFloor))
@@ -59,7 +59,7 @@ function orderedBits(raw: RawOps, x: Tensor): Tensor {
 /** Per row the highest threshold t such that the weights where `ordered >= t` sum to at least `needed`; built from the top bit down. */
 function highestWith(runtime: TensorRuntime, raw: RawOps, ordered_BV: Tensor, weights: Tensor, needed_B: Tensor): Tensor {
   const [rows] = ordered_BV.shape as [number, number]
-  const start = raw.fill([rows], scalar(-(2 ** 31), "int32"))
+  const start = filled(raw, [rows], scalar(-(2 ** 31), "int32"))
   const zero = float(0)
   const [, threshold] = runtime.whileLoop!(
     // The bit itself is the counter: it shifts out to 0. As uint32, since the first one is the sign bit.
