@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { runCli } from "./cli.ts"
-import { root } from "./commands/index.ts"
+import { root } from "./commands/all.ts"
 import { testShell } from "./testing.ts"
 
 let dir: string

@@ -1,7 +1,7 @@
 // From the words on the command line to an exit code: finds the command, shows help, runs it, and says what failed.
 import { toCohortError } from "@cohort/errors"
 import type { Command, CommandGroup } from "./command.ts"
-import { root } from "./commands/index.ts"
+import { root } from "./commands/all.ts"
 import { exitCodeOf, exitCodes, failureText } from "./failure.ts"
 import { commandHelp, groupHelp } from "./help.ts"
 import { type Shell, wantsColor } from "./shell.ts"
