@@ -1,5 +1,5 @@
 // The engine in a process of its own: started, watched and stopped by whoever trains.
-import { type FileSink, openSync } from "node:fs"
+import { openSync } from "node:fs"
 import { CohortError } from "@cohort/errors"
 import type { HostOptions } from "./host.ts"
 
@@ -62,7 +62,7 @@ export async function spawnEngineProcess(host: HostOptions, options: SpawnOption
 
 async function pump(stream: ReadableStream<Uint8Array>, log: number | "ignore", keep: (text: string) => void): Promise<void> {
   const decoder = new TextDecoder()
-  const sink: FileSink | undefined = log === "ignore" ? undefined : Bun.file(log).writer()
+  const sink: Bun.FileSink | undefined = log === "ignore" ? undefined : Bun.file(log).writer()
   for await (const chunk of stream) {
     keep(decoder.decode(chunk, { stream: true }))
     if (sink === undefined) continue
