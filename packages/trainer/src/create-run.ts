@@ -1,4 +1,5 @@
 // The composition root: everything a run is made of, wired together once, taken apart in the opposite order whatever happens.
+// Long because it is the one place where every part meets every other; it holds no logic of its own.
 import { appendFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
