@@ -1,4 +1,4 @@
-// docs/batching.md.
+// docs/objectives/batching.md.
 import { batchMetricDefinitions } from "../src/index.ts"
 
 export function batchingMarkdown(): string {

@@ -1,4 +1,4 @@
-// Writes docs/batching.md.
+// Writes docs/objectives/batching.md.
 import { batchingMarkdown } from "./markdown.ts"
 
-await Bun.write(new URL("../../../docs/batching.md", import.meta.url), batchingMarkdown())
+await Bun.write(new URL("../../../docs/objectives/batching.md", import.meta.url), batchingMarkdown())

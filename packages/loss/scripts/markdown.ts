@@ -34,7 +34,7 @@ function pageMarkdown(page: Page): string {
 
 function indexMarkdown(): string {
   const list = (pages: Readonly<Record<string, Page>>): string[] => Object.entries(pages).map(([name, { title }]) => `- [${title}](${name}.md)`)
-  return ["# Objectives", "", GENERATED, "", "One line of a config names an objective; the parts below go with any of them. Values and gradients are compared with TRL and PyTorch in `test/parity/objectives`.", "", ...list(objectivePages), "", "## Parts", "", ...list(partPages), "", "- [All metrics](metrics.md)", ""].join("\n")
+  return ["# Objectives", "", GENERATED, "", "One line of a config names an objective; the parts below go with any of them. Values and gradients are compared with TRL and PyTorch in `test/parity/objectives`.", "", ...list(objectivePages), "", "## Parts", "", ...list(partPages), "", "- [Batches: budget, shapes, packing, shared prompts](batching.md)", "- [All metrics](metrics.md)", ""].join("\n")
 }
 
 function metricsMarkdown(): string {
