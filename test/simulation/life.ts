@@ -252,7 +252,7 @@ class Life {
       throw new CohortError("aborted", "this process died")
     }
     disk.append(event, this.#clock)
-    oracle.event(event, worker.status)
+    oracle.event(event, worker)
     if (disk.pending > 260) oracle.problem(`${disk.pending} events wait to be written`)
     const timers = this.#clock.pending
     const most = 60 + 16 * this.#options.scenario.maxConcurrentRollouts

@@ -1,6 +1,6 @@
 // What must hold in every scenario, checked from outside: from events as they happen, and from the tokens that reached the optimizer.
 import type { LedgerEventInput } from "@cohort/ledger"
-import type { SampleGroup, WorkerStatus } from "@cohort/rollout"
+import type { RolloutWorker, SampleGroup, WorkerStatus } from "@cohort/rollout"
 import type { Scenario } from "./scenario.ts"
 import type { TrainedRow } from "./trainer.ts"
 
@@ -58,10 +58,10 @@ export class Oracle {
     for (const [occurrence, at] of this.#said) if (at >= step) this.#said.delete(occurrence)
   }
 
-  event(event: LedgerEventInput, status: WorkerStatus | undefined): void {
+  event(event: LedgerEventInput, worker: Pick<RolloutWorker, "status">): void {
     const { kind, occurrence } = event
     if (occurrence === undefined) return
-    if (kind === "group.admitted") this.#admitted(occurrence, event.version!, status)
+    if (kind === "group.admitted") this.#admitted(occurrence, event.version!, worker.status)
     const open = this.#open.get(occurrence)
     if (kind === "group.queued" && open !== undefined) {
       open.queued = { oldestVersion: event.version! }
@@ -80,12 +80,11 @@ export class Oracle {
     if (kind === "group.trained") this.#trained(occurrence, event)
   }
 
-  #admitted(occurrence: number, version: number, status: WorkerStatus | undefined): void {
+  #admitted(occurrence: number, version: number, status: WorkerStatus): void {
     const { stepsPerSync, maxStaleness, queueCapacity, maxGroupsInFlight, maxConcurrentRollouts } = this.#scenario
     if (this.#open.has(occurrence)) this.problem(`occurrence ${occurrence} was admitted while it was open`)
     const slow = this.#isSlow(occurrence)
     this.#open.set(occurrence, { deadline: version - (version % stepsPerSync) + maxStaleness, slow, queued: undefined, rollouts: 0, tokens: 0 })
-    if (status === undefined) return
     if (status.queueDepth > queueCapacity + maxGroupsInFlight) this.problem(`${status.queueDepth} groups are queued, above ${queueCapacity} and ${maxGroupsInFlight} that may wait for room`)
     if (status.groupsInFlight > maxGroupsInFlight + queueCapacity) this.problem(`${status.groupsInFlight} groups are in flight, above ${maxGroupsInFlight}`)
     if (status.rolloutsInFlight > maxConcurrentRollouts) this.problem(`${status.rolloutsInFlight} rollouts are in flight, above ${maxConcurrentRollouts}`)

@@ -11,7 +11,13 @@ export interface Report {
   readonly crashes: number
   readonly failures: number
   readonly seconds: number
-  readonly sums: Readonly<Record<Verdict["policy"], Sums>>
+  /** Processor time of all processes. */
+  readonly cpuSeconds: number
+  /**
+   * Of scenarios whose completions fit a batch. `paced` and `drop`: one request per rollout, with faults. `undisturbed`: paced, also with
+   * many turns, nothing goes wrong by itself and requests survive weight syncs.
+   */
+  readonly sums: Readonly<Record<"paced" | "drop" | "undisturbed", Sums>>
 }
 
 export interface ReportOptions {
@@ -30,17 +36,18 @@ export async function simulateMany(options: ReportOptions): Promise<Report> {
   const start = performance.now()
   const share = Math.ceil(options.count / options.processes)
   const verdicts: Verdict[] = []
+  let cpuSeconds = 0
   await Promise.all(
     Array.from({ length: options.processes }, async (_, index) => {
       const first = options.first + index * share
       const count = Math.min(share, options.first + options.count - first)
-      if (count > 0) for await (const verdict of simulateRange(first, count, options.bug)) verdicts.push(verdict)
+      if (count > 0) for await (const verdict of simulateRange(first, count, options.bug, (seconds) => (cpuSeconds += seconds))) verdicts.push(verdict)
     }),
   )
-  return addUp(verdicts, (performance.now() - start) / 1000)
+  return { ...addUp(verdicts), seconds: (performance.now() - start) / 1000, cpuSeconds }
 }
 
-async function* simulateRange(first: number, count: number, bug: Bug | undefined): AsyncGenerator<Verdict, void, void> {
+async function* simulateRange(first: number, count: number, bug: Bug | undefined, onCpu: (seconds: number) => void): AsyncGenerator<Verdict, void, void> {
   const child = Bun.spawn([process.execPath, new URL("main.ts", import.meta.url).pathname, String(first), String(count), ...(bug === undefined ? [] : [bug])], { stdout: "pipe", stderr: "inherit" })
   let seen = 0
   let rest = ""
@@ -53,12 +60,13 @@ async function* simulateRange(first: number, count: number, bug: Bug | undefined
     }
   }
   const code = await child.exited
+  onCpu(Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6)
   if (code !== 0 || seen !== count) throw new Error(`the process of seeds ${first} to ${first + count - 1} ended with ${code} after ${seen} seeds; go on with: ${replayLine(first + seen)}`)
 }
 
-function addUp(verdicts: readonly Verdict[], seconds: number): Report {
-  const sumsOf = (policy: Verdict["policy"]): Sums => {
-    const all = verdicts.filter((verdict) => verdict.policy === policy).map(({ sums }) => sums)
+function addUp(verdicts: readonly Verdict[]): Omit<Report, "seconds" | "cpuSeconds"> {
+  const sumsOf = (wanted: (verdict: Verdict) => boolean): Sums => {
+    const all = verdicts.filter((verdict) => verdict.roomy && wanted(verdict)).map(({ sums }) => sums)
     const sum = (name: keyof Sums): number => all.reduce((total, sums) => total + sums[name], 0)
     return {
       endedGroups: sum("endedGroups"), endedSlow: sum("endedSlow"), endedRollouts: sum("endedRollouts"), endedTokens: sum("endedTokens"),
@@ -73,7 +81,10 @@ function addUp(verdicts: readonly Verdict[], seconds: number): Report {
     lives: total(({ lives }) => lives),
     crashes: total(({ crashes }) => crashes),
     failures: total(({ failures }) => failures.length),
-    seconds,
-    sums: { paced: sumsOf("paced"), drop: sumsOf("drop"), downWeight: sumsOf("downWeight") },
+    sums: {
+      paced: sumsOf(({ policy, singleTurn }) => policy === "paced" && singleTurn),
+      drop: sumsOf(({ policy, singleTurn }) => policy === "drop" && singleTurn),
+      undisturbed: sumsOf(({ policy, undisturbed }) => policy === "paced" && undisturbed),
+    },
   }
 }

@@ -123,11 +123,11 @@ export function scenarioOf(seed: number): Scenario {
   const times = (share: number, most: number): number => (calm || random() > share ? 0 : int(1, most))
   const ending = (): Ending => {
     const kind = pick("crashAtEvent", "crashAtEvent", "crashAtMs", "interruptAtMs")
-    return kind === "crashAtEvent" ? { kind, event: int(1, 300) } : { kind, afterMs: int(1, spanMs) }
+    return kind === "crashAtEvent" ? { kind, event: int(1, 220) } : { kind, afterMs: int(1, spanMs) }
   }
   return {
     seed, calm, policy, stepsPerSync, groupsPerStep, groupSize, engines, rates, maxGroupsInFlight,
-    steps: int(4, 10),
+    steps: int(3, 8),
     maxStaleness: stepsPerSync - 1 + pick(0, 0, 1, 1, 2, 4),
     iterations: pick(1, 1, 1, 2),
     checkpointEverySteps: int(1, 4),
@@ -140,7 +140,7 @@ export function scenarioOf(seed: number): Scenario {
     prompts: random() < 0.1 ? int(0, 40) : undefined,
     pauseMode: pick("keep", "keep", "wait", "abort"),
     longestSample: random() < 0.1 ? 56 : 1_024,
-    environmentShare: pick(0, 0, 0.5, 1),
+    environmentShare: pick(0, 0, 0, 0.3, 1),
     slowShare: pick(0, 0.1, 0.3),
     tokenMs: pick(1, 4),
     stepMs: pick(5, 100, 600),

@@ -13,6 +13,12 @@ import { createWorkload, isSlowRow } from "./workload.ts"
 export interface Verdict {
   readonly seed: number
   readonly policy: Scenario["policy"]
+  /** Every completion fits a batch. */
+  readonly roomy: boolean
+  /** Every rollout is one request. */
+  readonly singleTurn: boolean
+  /** Roomy, and no fault, and no request cut by a weight sync. */
+  readonly undisturbed: boolean
   readonly problems: readonly string[]
   readonly lives: number
   readonly crashes: number
@@ -51,8 +57,10 @@ export async function simulate(seed: number, bug?: Bug): Promise<Verdict> {
       if (scenario.calm && scenario.pauseMode !== "abort") oracle.problem(`nothing went wrong, and it ended with ${String(end.how.error)}`)
     }
   }
+  const roomy = scenario.longestSample > 1_000
+  const undisturbed = roomy && scenario.calm && scenario.pauseMode !== "abort"
   if (finished) checkAccount(disk, oracle, scenario)
-  return { seed, policy: scenario.policy, problems: oracle.problems, lives, crashes, failures, steps: oracle.steps, finished, virtualMs: atMs, sums: oracle.sums }
+  return { seed, policy: scenario.policy, roomy, singleTurn: scenario.environmentShare === 0, undisturbed, problems: oracle.problems, lives, crashes, failures, steps: oracle.steps, finished, virtualMs: atMs, sums: oracle.sums }
 }
 
 function checkAccount(disk: Disk, oracle: Oracle, scenario: Scenario): void {

@@ -8,7 +8,7 @@ const { SIM_SEED_START: first = "0", SIM_SEEDS: seeds = process.env.CI === undef
 const count = Number(seeds)
 
 /** Share of slow groups, or mean length, among the trained against all that ended. */
-function biasOf(report: Report, policy: "paced" | "drop", of: "slow" | "length"): number {
+function biasOf(report: Report, policy: "paced" | "drop" | "undisturbed", of: "slow" | "length"): number {
   const sums = report.sums[policy]
   return of === "slow"
     ? sums.trainedSlow / sums.trainedGroups / (sums.endedSlow / sums.endedGroups)
@@ -21,15 +21,18 @@ test(`${count} seeds from ${first}: nothing lost or trained twice, nothing too o
   expect(told).toEqual([])
   expect(report.seeds).toBe(count)
   process.stdout.write(
-    `${report.seeds} seeds in ${report.seconds.toFixed(1)} s: ${report.finished} finished in ${report.lives} lives, ${report.crashes} crashes, ${report.failures} typed failures; ` +
-      `trained against ended, paced: slow prompts ${biasOf(report, "paced", "slow").toFixed(3)}, length ${biasOf(report, "paced", "length").toFixed(3)}; ` +
+    `${report.seeds} seeds in ${report.seconds.toFixed(1)} s (${report.cpuSeconds.toFixed(1)} s of processor time): ${report.finished} finished in ${report.lives} lives, ${report.crashes} crashes, ${report.failures} typed failures; ` +
+      `trained against ended, paced and undisturbed: slow prompts ${biasOf(report, "undisturbed", "slow").toFixed(3)}, length ${biasOf(report, "undisturbed", "length").toFixed(3)}; paced: slow prompts ${biasOf(report, "paced", "slow").toFixed(3)}, length ${biasOf(report, "paced", "length").toFixed(3)}; ` +
       `drop: ${biasOf(report, "drop", "slow").toFixed(3)}, ${biasOf(report, "drop", "length").toFixed(3)}\n`,
   )
   // Small samples are noisy: what single seeds must hold is checked in each of them.
   if (count < 2_000) return
   expect(report.finished / report.seeds).toBeGreaterThan(0.98)
-  expect(Math.abs(biasOf(report, "paced", "slow") - 1)).toBeLessThan(0.05)
-  expect(Math.abs(biasOf(report, "paced", "length") - 1)).toBeLessThan(0.03)
+  expect(Math.abs(biasOf(report, "undisturbed", "slow") - 1)).toBeLessThan(0.02)
+  expect(Math.abs(biasOf(report, "undisturbed", "length") - 1)).toBeLessThan(0.02)
+  // Rollouts of many turns meet more of the faults, which no pacing can give back; those of one request must not be told apart.
+  expect(Math.abs(biasOf(report, "paced", "slow") - 1)).toBeLessThan(0.1)
+  expect(Math.abs(biasOf(report, "paced", "length") - 1)).toBeLessThan(0.02)
   // What pacing is for: dropping what came too late trains slow prompts more rarely than they are drawn.
   expect(biasOf(report, "drop", "slow")).toBeLessThan(0.9)
 }, 600_000)
