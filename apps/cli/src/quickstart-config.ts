@@ -22,7 +22,7 @@ export function quickstartConfig(modelPath: string): RunConfigInput {
     staleness: { maxSteps: 4 },
     train: { steps: 60, completionsPerStep: 256, learningRate: 5e-5, beta2: 0.99, checkpointEverySteps: 20 },
     objective: { epsilonHigh: 0.28 },
-    eval: { prompts: 256 },
+    eval: { prompts: 512 },
   })
 }
 

@@ -46,6 +46,7 @@ export function buildSampleGroup(
     ...identity,
     samples,
     rewards,
+    memberParts: members.map(({ score }) => score.parts),
     rewardMean: mean(rewards),
     rewardSpread: Math.sqrt(mean(rewards.map((reward) => (reward - mean(rewards)) ** 2))),
     rewardParts: meanParts(members),

@@ -11,6 +11,8 @@ export interface SampleGroup {
   readonly samples: readonly Sample[]
   /** Total of each member that scored, in member order. */
   readonly rewards: readonly number[]
+  /** The rewards of each of them by name, before weights; those that did not apply are absent. */
+  readonly memberParts: readonly Readonly<Record<string, number>>[]
   /** Mean reward of the members that scored, and per reward name. */
   readonly rewardMean: number
   readonly rewardParts: Readonly<Record<string, number>>

@@ -13,8 +13,8 @@ export interface TrainerBackend {
   forwardBackward(batch: MicroBatch, objective: ObjectiveSpec): Promise<ObjectiveMetrics>
   /** Applies the accumulated gradients and clears them. A non-finite norm changes nothing and reports `skipped`. */
   optimStep(step: OptimizerStep): Promise<{ readonly gradNorm: number; readonly skipped: boolean }>
-  /** Log-probs of every token given its prefix; entry 0 of a row is 0. One array per row, of the padded length. */
-  logProbs(batch: MicroBatch, which: "policy" | "reference"): Promise<Float32Array[]>
+  /** Log-probs of every token given its prefix, logits divided by `temperature`; entry 0 of a row is 0. One array per row, of the padded length. */
+  logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Promise<Float32Array[]>
   weights(): WeightSource
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>

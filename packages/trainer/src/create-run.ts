@@ -20,7 +20,7 @@ import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
-import { advantageRule } from "./objective.ts"
+import { advantageRule, checkObjective, startEntropy } from "./objective.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
@@ -54,6 +54,7 @@ class Closers {
  */
 export async function createRun(options: RunOptions): Promise<Run> {
   const { config } = options
+  checkObjective(config)
   const parent = isAbsolute(config.runDir) ? config.runDir : resolve(options.projectDir, config.runDir)
   const folder = options.resume === undefined ? createRunFolder(parent, config.name, new Date()) : runFolder(resolve(options.resume))
   if (options.resume !== undefined) checkResume(await readStoredConfig(folder), config)
@@ -96,13 +97,14 @@ class Execution {
   readonly #warn: (message: string) => void
   readonly #startedAt = performance.now()
   readonly #syncs: SyncReport[] = []
-  readonly #progress: Progress = { step: 0, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0 }
+  readonly #progress: Progress
   #firstStepAt: number | undefined
   #lastCheckpoint: string | null = null
 
   constructor(options: RunOptions, folder: RunFolder, closers: Closers, warn: (message: string) => void) {
     this.#options = options
     this.#config = options.config
+    this.#progress = { step: 0, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0, entropy: startEntropy(options.config) }
     this.#folder = folder
     this.#closers = closers
     this.#warn = warn
@@ -112,8 +114,8 @@ class Execution {
     const { config, signal } = { config: this.#config, signal: this.#options.signal }
     const resumed = this.#options.resume === undefined ? undefined : latestCheckpoint(this.#folder)
     if (resumed !== undefined) {
-      const { step, samplesTrained, trainedTokens, trainSeconds } = resumed.state
-      Object.assign(this.#progress, { step, samplesTrained, trainedTokens, trainSeconds })
+      const { step, samplesTrained, trainedTokens, trainSeconds, entropy } = resumed.state
+      Object.assign(this.#progress, { step, samplesTrained, trainedTokens, trainSeconds, entropy })
       this.#lastCheckpoint = resumed.dir
     }
     const ledger = this.#closers.add("the ledger", openLedger(this.#folder.ledgerPath, { now: Date.now }), (open) => open.close())
@@ -306,9 +308,9 @@ class Execution {
       server: servers.pool,
       clock: systemClock,
       limits: {
-        maxModelLength, maxTurns: 16,
+        maxModelLength, maxTurns: rollout.maxTurns,
         generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: 60_000, environmentTimeoutMs: 60_000,
-        episodeTimeoutMs: 16 * rollout.generateTimeoutMs, forkThresholdTokens: 8,
+        episodeTimeoutMs: rollout.maxTurns * rollout.generateTimeoutMs, forkThresholdTokens: rollout.forkThresholdTokens,
       },
       log: this.#warn,
     }

@@ -1,14 +1,14 @@
 // The training loop: take a window of groups, train it, publish the weights, say so. Synchronous training is this loop with
 // `staleness.maxSteps` 0; nothing in here knows the difference.
-import { collate, planBatches, windowTotals, type BatchShape } from "@cohort/batching"
+import { collate, type MicroBatch, planBatches, windowTotals, type BatchShape } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
-import { addMetrics, EMPTY_METRICS, type ObjectiveMetrics } from "@cohort/loss"
+import { addMetrics, EMPTY_METRICS, type EntropyControl, objectiveDemands, type ObjectiveMetrics } from "@cohort/loss"
 import { learningRate } from "@cohort/model"
 import { type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
-import { objectiveOf, windowSamples } from "./objective.ts"
+import { entropyAfter, objectiveOf, windowSamples } from "./objective.ts"
 import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
 import { refusalOf } from "./trainable.ts"
@@ -20,6 +20,8 @@ export interface Progress {
   samplesTrained: number
   trainedTokens: number
   trainSeconds: number
+  /** Of an adaptive entropy bonus. */
+  entropy: EntropyControl
 }
 
 export interface LoopOptions {
@@ -81,6 +83,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     progress.step = version + 1
     progress.samplesTrained += trained.samples
     progress.trainedTokens += trained.metrics.tokens
+    if (trained.metrics.tokens > 0) progress.entropy = entropyAfter(config, progress.entropy, trained.metrics.entropySum / trained.metrics.tokens)
     for (const group of window.groups) recordTrained(options, group, version)
     worker.setPolicyVersion(progress.step)
     const seconds = (clock.now() - stepStart) / 1000
@@ -116,8 +119,8 @@ async function trainWindow(options: LoopOptions, groups: readonly SampleGroup[])
   for (const sample of plan.droppedOverBudget)
     options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
   const kept = plan.batches.flatMap((batch) => batch.samples)
-  const spec = objectiveOf(config, windowTotals(kept))
-  const batches = plan.batches.map(({ samples: members, shape }) => collate(members, shape))
+  const spec = objectiveOf(config, windowTotals(kept), progress.entropy)
+  const batches = await withOwnLogProbs(options, plan.batches.map(({ samples: members, shape }) => collate(members, shape)))
   const rate = learningRate({ kind: config.train.schedule, peak: config.train.learningRate, warmupSteps: config.train.warmupSteps, totalSteps: config.train.steps }, progress.step)
   let metrics = EMPTY_METRICS
   let gradNorm = 0
@@ -131,6 +134,24 @@ async function trainWindow(options: LoopOptions, groups: readonly SampleGroup[])
     skipped = step.skipped
   }
   return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, plan: plan.stats }
+}
+
+/** Adds what the objective compares with: log-probs of the reference policy, and the trainer's own before the step. */
+async function withOwnLogProbs({ config, backend }: LoopOptions, batches: readonly MicroBatch[]): Promise<readonly MicroBatch[]> {
+  const demands = objectiveDemands(config.objective)
+  const flat = async (batch: MicroBatch, which: "policy" | "reference"): Promise<Float32Array> => {
+    const out = new Float32Array(batch.rows * batch.length)
+    for (const [row, values] of (await backend.logProbs(batch, which, config.rollout.temperature)).entries()) out.set(values, row * batch.length)
+    return out
+  }
+  const complete: MicroBatch[] = []
+  for (const batch of batches)
+    complete.push({
+      ...batch,
+      ...(demands.referenceInLoss ? { referenceLogProbs: await flat(batch, "reference") } : {}),
+      ...(demands.proximal ? { proximalLogProbs: await flat(batch, "policy") } : {}),
+    })
+  return complete
 }
 
 function recordTrained(options: LoopOptions, group: SampleGroup, version: number): void {

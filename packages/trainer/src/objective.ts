@@ -1,50 +1,71 @@
-// From the config to what the loss package takes: the objective of a window, and the advantage rule of a group.
-import type { RunConfig } from "@cohort/config"
-import { groupAdvantages, type ObjectiveSpec, type StandardDeviation, windowNormalizer, type WindowTotals } from "@cohort/loss"
-import type { AdvantageRule, SampleGroup } from "@cohort/rollout"
+// From the config to what the loss package takes: the objective of a window, and how rewards become advantages.
 import type { Sample } from "@cohort/batching"
+import type { RunConfig } from "@cohort/config"
+import { CohortError } from "@cohort/errors"
+import { adaptEntropy, advantageScope, advantagesOf, appliedEntropyCoefficient, type EntropyControl, objectiveDemands, objectiveSpec, type ObjectiveSpec, type WindowTotals } from "@cohort/loss"
+import type { AdvantageRule, SampleGroup } from "@cohort/rollout"
 
-/** Added to the deviation: the pairs that TRL uses (1e-4 with the sample deviation, 1e-8 with the population's). */
-const epsilons: Readonly<Record<StandardDeviation, number>> = { sample: 1e-4, population: 1e-8 }
-
-/** The objective of one optimizer window. */
-export function objectiveOf(config: RunConfig, totals: Pick<WindowTotals, "trainedTokens" | "completions">): ObjectiveSpec {
-  const { kind, epsilonLow, epsilonHigh } = config.objective
-  return {
-    kind,
-    epsilonLow,
-    epsilonHigh,
-    temperature: config.rollout.temperature,
-    normalizer: windowNormalizer(kind, { ...totals, maxCompletionTokens: config.rollout.maxCompletionTokens }),
-  }
+/**
+ * Refuses what the training loop cannot do yet, before anything is started.
+ * @throws CohortError `config_invalid` naming each key, its value and the way out
+ */
+export function checkObjective(config: RunConfig): void {
+  const { klIn, klCoefficient, reference, topEntropyShare } = config.objective
+  const problems: string[] = []
+  if (klCoefficient > 0 && klIn === "reward") problems.push('objective.klIn is "reward": put the KL in the loss with "loss"')
+  if (klCoefficient > 0 && reference === "moving") problems.push('objective.reference is "moving": use "start"')
+  if (topEntropyShare < 1) problems.push(`objective.topEntropyShare is ${topEntropyShare}: use 1, which trains all tokens`)
+  if (problems.length > 0) throw new CohortError("config_invalid", `this trainer cannot do: ${problems.join("; ")}`, { details: { problems } })
 }
 
-/** Advantages within a group. With `batch` scaling they are only centred here: the window divides them. */
+/** The objective of one optimizer window. */
+export function objectiveOf(config: RunConfig, totals: Pick<WindowTotals, "trainedTokens" | "completions">, entropy: EntropyControl): ObjectiveSpec {
+  const { entropyControl } = objectiveDemands(config.objective)
+  return objectiveSpec(config.objective, {
+    ...totals,
+    maxCompletionTokens: config.rollout.maxCompletionTokens,
+    temperature: config.rollout.temperature,
+    ...(entropyControl === undefined ? {} : { entropyCoefficient: appliedEntropyCoefficient(entropy, entropyControl) }),
+  })
+}
+
+/** The controller of an adaptive entropy bonus after a step; unchanged where the bonus is fixed. */
+export function entropyAfter(config: RunConfig, before: EntropyControl, measured: number): EntropyControl {
+  const { entropyControl } = objectiveDemands(config.objective)
+  return entropyControl === undefined ? before : adaptEntropy(before, measured, entropyControl)
+}
+
+export function startEntropy(config: RunConfig): EntropyControl {
+  return { coefficient: config.objective.entropyCoefficient, lastEntropy: null }
+}
+
+/** Advantages within a group. Rules that look at the whole step give 0 here: the window fills them in. */
 export function advantageRule(config: RunConfig): AdvantageRule {
-  const { advantageScale, standardDeviation } = config.objective
-  const options = { scale: advantageScale === "group" ? "group" : "none", standardDeviation, epsilon: epsilons[standardDeviation] } as const
+  if (advantageScope(config.objective) === "window") return (rewards) => rewards.map(() => 0)
   return (rewards) => {
-    const [group] = groupAdvantages([rewards], options)
+    const [group] = advantagesOf([{ totals: rewards }], config.objective)
     return group === undefined || group.dropped ? null : group.advantages.map((advantage) => advantage ?? 0)
   }
 }
 
-/** The samples of a window as they are trained: batch scaling applied, truncated completions masked when the config says so. */
+/** The samples of a window as they are trained: window-wide advantages filled in, truncated completions masked when the config says so. */
 export function windowSamples(config: RunConfig, groups: readonly SampleGroup[]): Sample[] {
-  const scale = config.objective.advantageScale === "batch" ? batchDivisor(config, groups) : 1
-  return groups.flatMap((group) =>
-    group.samples.map((sample) => {
+  const advantages = advantageScope(config.objective) === "window" ? windowAdvantages(config, groups) : undefined
+  return groups.flatMap((group, index) => {
+    // A rollout may have several rows; its members are in the order of their first row.
+    const members = [...new Set(group.samples.map((sample) => sample.rolloutId))]
+    return group.samples.map((sample) => {
       const masked = config.objective.maskTruncated && sample.truncated
-      if (scale === 1 && !masked) return sample
-      return { ...sample, advantage: sample.advantage / scale, ...(masked ? { lossMask: new Uint8Array(sample.lossMask.length) } : {}) }
-    }),
-  )
+      if (advantages === undefined && !masked) return sample
+      const advantage = advantages === undefined ? sample.advantage : (advantages[index]![members.indexOf(sample.rolloutId)] ?? 0)
+      return { ...sample, advantage, ...(masked ? { lossMask: new Uint8Array(sample.lossMask.length) } : {}) }
+    })
+  })
 }
 
-function batchDivisor(config: RunConfig, groups: readonly SampleGroup[]): number {
-  const rewards = groups.flatMap((group) => group.rewards)
-  const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length
-  const squares = rewards.reduce((sum, reward) => sum + (reward - mean) ** 2, 0)
-  const { standardDeviation } = config.objective
-  return Math.sqrt(squares / (standardDeviation === "sample" ? Math.max(1, rewards.length - 1) : rewards.length)) + epsilons[standardDeviation]
+function windowAdvantages(config: RunConfig, groups: readonly SampleGroup[]): readonly (readonly (number | null)[])[] {
+  const names = [...new Set(groups.flatMap((group) => group.memberParts.flatMap((parts) => Object.keys(parts).filter((name) => !name.includes("/")))))]
+  const weightOf = (name: string): number => config.rewards.find((reward) => reward.use === name || name.startsWith(`${reward.use}/`))?.weight ?? 1
+  const settings = groups.map((group) => ({ totals: group.rewards, parts: group.memberParts.map((parts) => names.map((name) => parts[name] ?? null)) }))
+  return advantagesOf(settings, config.objective, names.map(weightOf)).map((group) => group.advantages)
 }

@@ -8,7 +8,7 @@ import { checkpointDir, type CheckpointState, createRunFolder, latestCheckpoint,
 const root = mkdtempSync(join(tmpdir(), "cohort-runs-"))
 afterAll(() => rmSync(root, { recursive: true }))
 
-const state = (step: number): CheckpointState => ({ format: 1, step, cursor: { next: step }, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0 })
+const state = (step: number): CheckpointState => ({ format: 1, step, cursor: { next: step }, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0, entropy: { coefficient: 0, lastEntropy: null } })
 const saveFile = async (dir: string): Promise<void> => void writeFileSync(join(dir, "model.safetensors"), "w")
 const errorOf = (body: () => unknown): { code: string; message: string } => {
   try {

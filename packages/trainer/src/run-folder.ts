@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
+import type { EntropyControl } from "@cohort/loss"
 
 export interface RunFolder {
   readonly id: string
@@ -76,6 +77,7 @@ export interface CheckpointState {
   readonly samplesTrained: number
   readonly trainedTokens: number
   readonly trainSeconds: number
+  readonly entropy: EntropyControl
 }
 
 const stepDir = /^step-(\d{6,})$/

@@ -35,7 +35,7 @@ export interface EmbeddedBackend {
   readonly names: readonly string[]
   forwardBackward(batch: MicroBatch, spec: ObjectiveSpec): ObjectiveMetrics
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
-  logProbs(batch: MicroBatch, which: "policy" | "reference"): Float32Array[]
+  logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Float32Array[]
   tensors(): Iterable<TensorMessage>
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>
@@ -80,14 +80,14 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
     names: policy.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
     forwardBackward: (batch, spec) => step.forwardBackward(batch, spec, formFor(batch, spec).form),
     optimStep: (options) => step.optimStep(options),
-    logProbs(batch, which) {
+    logProbs(batch, which, temperature) {
       if (which === "reference" && reference === undefined) {
         const values = openFolderValues(settings.modelFolder, config)
         reference = createPolicy(runtime, config, values.values)
         values.close()
       }
       const weights = which === "policy" ? policy.weights : reference!.weights
-      const flat = step.logProbs(which, batch, weights, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
+      const flat = step.logProbs(which, batch, temperature, weights, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
       return Array.from({ length: batch.rows }, (_, row) => flat.slice(row * batch.length, (row + 1) * batch.length))
     },
     tensors: () => checkpointTensors(policy),

@@ -39,7 +39,7 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     parameters: ready.parameters,
     forwardBackward: (batch, objective) => caller.call("forwardBackward", batch, objective),
     optimStep: (step) => caller.call("optimStep", step),
-    logProbs: (batch, which) => caller.call("logProbs", batch, which),
+    logProbs: (batch, which, temperature) => caller.call("logProbs", batch, which, temperature),
     weights: () => ({
       names: ready.names,
       companionFiles: companionFiles(settings.modelFolder),

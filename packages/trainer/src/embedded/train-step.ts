@@ -29,8 +29,8 @@ export interface TrainStep {
   discard(): void
   /** Applies and clears the window's gradients. */
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
-  /** Log-prob at temperature 1 of each token given its prefix, [rows * length]; 0 for the first token of a row. `name` keeps the compiled functions of different weights apart. */
-  logProbs(name: string, batch: MicroBatch, weights: () => Weights, form: StepForm): Float32Array
+  /** Log-prob of each token given its prefix, [rows * length]; 0 for the first token of a row. `name` keeps the compiled functions of different weights apart. */
+  logProbs(name: string, batch: MicroBatch, temperature: number, weights: () => Weights, form: StepForm): Float32Array
   dispose(): void
 }
 
@@ -50,14 +50,14 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
   }
   let accumulating = false
 
-  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean): CompiledFunction {
+  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean, columns: readonly BatchColumn[]): CompiledFunction {
     const scalarNames = Object.keys(objectiveScalars(spec))
     const needsEntropy = settings.entropy || objectiveNeeds(spec).entropy
     return runtime.compile(
-      (ids_BT, positions_BT, targets_N, floats_4N, scalars_K) => {
+      (ids_BT, positions_BT, targets_N, floats_CN, scalars_K) => {
         const [rows, length] = ids_BT!.shape as [number, number]
         const size = rows * length
-        const column = (i: number): Tensor1D => reshape(slice(floats_4N!, [i, 0], [1, size]), [size])
+        const column = (name: BatchColumn): Tensor1D => reshape(slice(floats_CN!, [columns.indexOf(name), 0], [1, size]), [size])
         const scalarAt = (i: number): Scalar => reshape(slice(scalars_K!, [i], [1]), [])
         const scalars = Object.fromEntries(scalarNames.map((name, i) => [name, scalarAt(i)]))
         const temperature = scalarAt(scalarNames.length)
@@ -69,10 +69,12 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
             rows,
             length,
             logProbs_N: targetLogProbs(runtime.raw, logits_NV, targets_N!, temperature) as Tensor1D,
-            mask_N: column(0),
-            behaviorLogProbs_N: column(1),
-            advantages_N: column(2),
-            weights_N: column(3),
+            mask_N: column("lossMask"),
+            behaviorLogProbs_N: column("behaviorLogProbs"),
+            advantages_N: column("advantages"),
+            weights_N: column("weights"),
+            ...(columns.includes("referenceLogProbs") ? { referenceLogProbs_N: column("referenceLogProbs") } : {}),
+            ...(columns.includes("proximalLogProbs") ? { proximalLogProbs_N: column("proximalLogProbs") } : {}),
             ...(needsEntropy ? { entropy_N: entropies(logits_NV, temperature) as Tensor1D } : {}),
             scalars,
           })
@@ -117,8 +119,9 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
     stepsTaken: 0,
     forwardBackward(batch, spec, form) {
       const accumulate = accumulating
-      const run = cached(`${objectiveKey(spec)} ${form.mode} ${form.precision} ${accumulate}`, () => compileForwardBackward(spec, form, accumulate))
-      const vector = withBatch(batch, (inputs) => {
+      const columns = columnsOf(batch)
+      const run = cached(`${objectiveKey(spec)} ${columns.length} ${form.mode} ${form.precision} ${accumulate}`, () => compileForwardBackward(spec, form, accumulate, columns))
+      const vector = withBatch(batch, columns, (inputs) => {
         const scalars = tensor1d([...Object.values(objectiveScalars(spec)), spec.temperature])
         const [metrics] = run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars)
         return metrics!.dataSync()
@@ -140,18 +143,18 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
       if (!skipped) step.stepsTaken = taken
       return { gradNorm, skipped }
     },
-    logProbs(name, batch, weights, form) {
+    logProbs(name, batch, temperature, weights, form) {
       const run = cached(`log-probs ${name} ${form.mode} ${form.precision}`, () =>
         runtime.compile(
-          (ids_BT, positions_BT, targets_N) => {
+          (ids_BT, positions_BT, targets_N, temperature_0) => {
             const values = weights()
-            return [targetLogProbs(runtime.raw, logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!)), targets_N!, scalar(1))]
+            return [targetLogProbs(runtime.raw, logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!)), targets_N!, temperature_0!)]
           },
           { name: "log-probs", mode: form.mode, precision: form.precision },
         ),
       )
-      const predicted = withBatch(batch, (inputs) => {
-        const [values] = run(inputs.ids, inputs.positions, inputs.targets)
+      const predicted = withBatch(batch, [], (inputs) => {
+        const [values] = run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature))
         return values!.dataSync() as Float32Array
       })
       const out = new Float32Array(batch.rows * batch.length)
@@ -177,32 +180,36 @@ interface BatchTensors {
   readonly floats: Tensor
 }
 
+/** Per-token arrays of a batch that the step reads. */
+type BatchColumn = "lossMask" | "behaviorLogProbs" | "advantages" | "weights" | "referenceLogProbs" | "proximalLogProbs"
+
+function columnsOf(batch: MicroBatch): readonly BatchColumn[] {
+  const optional = (["referenceLogProbs", "proximalLogProbs"] as const).filter((name) => batch[name] !== undefined)
+  return ["lossMask", "behaviorLogProbs", "advantages", "weights", ...optional]
+}
+
 /**
  * Uploads a batch. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; what
  * the last position of a row would predict is the next row's first token, a prompt token that is never trained.
  */
-function withBatch<T>(batch: MicroBatch, use: (inputs: BatchTensors) => T): T {
+function withBatch<T>(batch: MicroBatch, columns: readonly BatchColumn[], use: (inputs: BatchTensors) => T): T {
   const { rows, length } = batch
   const size = rows * length
   const targets = new Int32Array(size)
   targets.set(batch.tokenIds.subarray(1))
-  const floats = new Float32Array(4 * size)
-  const shifted = (column: number, values: ArrayLike<number>): void => {
+  const floats = new Float32Array(columns.length * size)
+  columns.forEach((name, column) => {
+    const values = batch[name]!
     for (let i = 1; i < size; i++) if (i % length !== 0) floats[column * size + i - 1] = values[i]!
-  }
-  shifted(0, batch.lossMask)
-  shifted(1, batch.behaviorLogProbs)
-  shifted(2, batch.advantages)
-  shifted(3, batch.weights)
+  })
   let result: T | undefined
   tidy(() => {
     result = use({
       ids: tensor(batch.tokenIds, [rows, length], "int32"),
       positions: tensor(batch.positions, [rows, length], "int32"),
       targets: tensor1d(targets, "int32"),
-      floats: tensor(floats, [4, size]),
+      floats: tensor(floats, [columns.length, size]),
     })
   })
   return result!
 }
-

@@ -1,0 +1,79 @@
+import { expect, test } from "bun:test"
+import type { Sample } from "@cohort/batching"
+import { resolveConfig, type RunConfigInput } from "@cohort/config"
+import { isCohortError } from "@cohort/errors"
+import type { SampleGroup } from "@cohort/rollout"
+import { advantageRule, checkObjective, entropyAfter, objectiveOf, startEntropy, windowSamples } from "./objective.ts"
+
+const configWith = (objective: NonNullable<RunConfigInput["objective"]>) =>
+  resolveConfig({ model: { path: "m" }, data: { source: "env-arithmetic" }, rewards: ["reward-math", { use: "reward-format", weight: 0.5 }], objective })
+
+function group(id: string, rewards: readonly number[], parts: readonly Readonly<Record<string, number>>[] = rewards.map((reward) => ({ "reward-math": reward }))): SampleGroup {
+  const sample = (member: number, row: number): Sample => ({
+    id: `${id}.${member}/${row}`, groupId: id, rolloutId: `${id}.${member}`, tokenIds: Int32Array.of(1, 2), lossMask: Uint8Array.of(0, 1),
+    behaviorLogProbs: Float32Array.of(0, -1), versions: Int32Array.of(-1, 0), advantage: 0, weight: 1, truncated: member === 0,
+  })
+  const samples = rewards.flatMap((_, member) => (member === 0 ? [sample(0, 0), sample(0, 1)] : [sample(member, 0)]))
+  return {
+    id, occurrence: 0, row: { id, prompt: "p" }, samples, rewards, memberParts: parts, rewardMean: 0, rewardParts: {}, rewardSpread: 0, oldestVersion: 0,
+    trainedTokens: samples.length, completionTokens: samples.length, truncatedShare: 0, startedAtMs: 0, queuedAtMs: 0,
+  }
+}
+
+test("group advantages are the rule's, and the window leaves them", () => {
+  expect(advantageRule(configWith({ advantageScale: "none" }))([3, 1])).toEqual([1, -1])
+  expect(advantageRule(configWith({ advantage: "rloo" }))([1, 0, 0])).toEqual([1, -0.5, -0.5])
+  const config = configWith({})
+  const groups = [group("a", [1, 0])]
+  expect(windowSamples(config, groups)).toEqual([...groups[0]!.samples])
+})
+
+test("batch scaling divides by the deviation of all rewards of the step, on every row of a rollout", () => {
+  const config = configWith({ advantageScale: "batch", standardDeviation: "population", advantageEpsilon: 0 })
+  expect(advantageRule(config)([4, 0])).toEqual([0, 0])
+  // Rewards 4, 0, 2, 2: mean 2, population deviation sqrt(2).
+  const advantages = windowSamples(config, [group("a", [4, 0]), group("b", [2, 2])]).map((sample) => sample.advantage)
+  expect(advantages.map((value) => Number(value.toFixed(4)))).toEqual([1.4142, 1.4142, -1.4142, 0, 0, 0])
+})
+
+test("gdpo normalises each reward by itself with its weight", () => {
+  const config = configWith({ advantage: "gdpo" })
+  const parts = [{ "reward-math": 1, "reward-format": 0 }, { "reward-math": 0, "reward-format": 1 }]
+  const [first, , second] = windowSamples(config, [group("a", [1, 0.5], parts)]).map((sample) => sample.advantage)
+  expect(first!).toBeGreaterThan(0)
+  expect(second!).toBeCloseTo(-first!, 5)
+})
+
+test("truncated completions are masked only when the config says so", () => {
+  const trained = (maskTruncated: boolean): number[] => windowSamples(configWith({ maskTruncated }), [group("a", [1, 0])]).map((sample) => sample.lossMask[1]!)
+  expect(trained(false)).toEqual([1, 1, 1])
+  expect(trained(true)).toEqual([0, 0, 1])
+})
+
+test("the spec carries what the section says, with the window's normalizer", () => {
+  const config = configWith({ kind: "grpo", epsilonHigh: 0.28, delta: 2, klCoefficient: 0.1, correction: "token_truncate", correctionMax: 2 })
+  expect(objectiveOf(config, { trainedTokens: 100, completions: 8 }, startEntropy(config))).toMatchObject({
+    kind: "grpo", epsilonLow: 0.2, epsilonHigh: 0.28, delta: 2, normalizer: 8, klCoefficient: 0.1, klEstimator: "k3", correction: { mode: "token_truncate", max: 2 },
+  })
+})
+
+test("an adaptive entropy bonus acts from the step after the entropy fell under its target", () => {
+  const config = configWith({ entropyAdaptive: true, entropyTarget: 0.5, entropyDelta: 0.1 })
+  const totals = { trainedTokens: 10, completions: 2 }
+  const start = startEntropy(config)
+  expect(objectiveOf(config, totals, start).entropyCoefficient).toBe(0)
+  expect(objectiveOf(config, totals, entropyAfter(config, start, 0.2)).entropyCoefficient).toBeCloseTo(0.1)
+  expect(entropyAfter(configWith({}), start, 0.2)).toEqual(start)
+})
+
+test("what the loop cannot do is refused at once, all keys together", () => {
+  const config = configWith({ klCoefficient: 0.1, klIn: "reward", klUnbiased: false, klEstimator: "k1", reference: "moving", topEntropyShare: 0.5 })
+  let refused: unknown
+  try {
+    checkObjective(config)
+  } catch (error) {
+    refused = error
+  }
+  expect(isCohortError(refused) && refused.code).toBe("config_invalid")
+  for (const key of ["objective.klIn", "objective.reference", "objective.topEntropyShare"]) expect((refused as Error).message).toContain(key)
+})
