@@ -1,5 +1,5 @@
 // The model runner on libtensorflow: slots with a resident cache, programs compiled per shape as they are first needed.
-import { tensor, type Tensor, tidy } from "@tensorflow/tfjs-core"
+import { tensor, tidy } from "@tensorflow/tfjs-core"
 import { CohortError } from "@cohort/errors"
 import type { Policy } from "@cohort/model"
 import { type CompiledFunction, DType, type TensorRuntime } from "@cohort/tensor"
