@@ -1,3 +1,4 @@
+export { type Comparison, type Condition, holds, parseCondition } from "./condition.ts"
 export { type ConfigIssue } from "./issue.ts"
 export type { DeepReadonly, JsonValue } from "./json.ts"
 export { type JsonSchema, runConfigJsonSchema } from "./json-schema.ts"

@@ -31,7 +31,8 @@ function itemTables(): string[] {
     const rows = Object.entries(entries).map(([name, entry]) =>
       row(`${path}[].${name}`, describeType(entry), entry.wrapped === undefined ? "required" : code(showValue(entry.default)), docOf(entry)),
     )
-    return ["", `## Items of \`${path}\``, "", "A name alone is short for a table with only `use`.", "", ...HEAD, ...rows]
+    const short = "use" in entries ? ["", "A name alone is short for a table with only `use`."] : []
+    return ["", `## Items of \`${path}\``, ...short, "", ...HEAD, ...rows]
   })
 }
 

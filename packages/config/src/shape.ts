@@ -4,6 +4,7 @@ import { int, text } from "./field.ts"
 import { backendSection } from "./sections/backend.ts"
 import { dataSection } from "./sections/data.ts"
 import { evalSection } from "./sections/eval.ts"
+import { defaultGuardrails, guardrailsKey } from "./sections/guardrails.ts"
 import { inferenceSection } from "./sections/inference.ts"
 import { modelSection } from "./sections/model.ts"
 import { objectiveSection } from "./sections/objective.ts"
@@ -37,6 +38,7 @@ export const runShape = v.strictObject({
   inference: v.optional(inferenceSection, {}),
   transfer: v.optional(transferSection, {}),
   eval: v.optional(evalSection, {}),
+  guardrails: v.optional(guardrailsKey, defaultGuardrails),
   tracking: v.optional(trackingSection, {}),
   backend: v.optional(backendSection, {}),
 })

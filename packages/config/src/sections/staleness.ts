@@ -1,6 +1,7 @@
 // How far generation may run ahead of training.
 import * as v from "valibot"
 import { choice, int } from "../field.ts"
+import { sloKey } from "./guardrails.ts"
 
 export const stalenessSection = v.pipe(
   v.strictObject({
@@ -10,6 +11,7 @@ export const stalenessSection = v.pipe(
       "drop",
     ),
     weightSyncSteps: v.optional(int(1, "Optimizer steps between two weight syncs to the servers"), 1),
+    slo: v.optional(sloKey, []),
   }),
   v.description("How far generation may run ahead of training"),
 )
