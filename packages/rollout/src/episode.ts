@@ -61,6 +61,8 @@ export interface Episode {
   readonly truncated: boolean
   readonly toolCalls: number
   readonly toolFailures: number
+  /** Time in tools and in the environment's answers, ms. */
+  readonly toolMs: number
   /** What the environment itself says; absent without `score`. */
   readonly environmentScore?: RewardResult
 }
@@ -131,10 +133,11 @@ interface Story {
   truncated: boolean
   toolCalls: number
   toolFailures: number
+  toolMs: number
 }
 
 function newStory(prompt: string | readonly Message[]): Story {
-  return { prompt, turns: [], completion: [], text: "", finishReason: "stop", truncated: false, toolCalls: 0, toolFailures: 0 }
+  return { prompt, turns: [], completion: [], text: "", finishReason: "stop", truncated: false, toolCalls: 0, toolFailures: 0, toolMs: 0 }
 }
 
 async function converse(options: EpisodeOptions, environment: Environment | undefined): Promise<EpisodeResult> {
@@ -160,7 +163,9 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
     const parsed = record(story, tokenizer, checked, generations[0]!, toolNames)
     // A turn cut by length may hold half a call: nothing is run, nothing is asked again.
     if (story.finishReason === "length") break
+    const askedAtMs = options.clock.now()
     const reply = await answer(options, environment, story, parsed, turn + 1 >= limits.maxTurns, ctx)
+    story.toolMs += options.clock.now() - askedAtMs
     if (isFailure(reply)) return reply
     story.completion.push(...reply.messages)
     if (reply.done) break

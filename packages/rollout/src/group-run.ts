@@ -6,7 +6,7 @@ import { type Episode, type EpisodeResult, type EpisodeServices, runEpisode, run
 import { type DropReason, isFailure } from "./generation.ts"
 import { type AdvantageRule, buildSampleGroup, oldestVersionOf, type ScoredEpisode } from "./group-samples.ts"
 import { admitGroup, type GroupAction, type GroupRules, type GroupState, reduceGroup } from "./group-state.ts"
-import type { RolloutEvent, SampleGroup } from "./protocol.ts"
+import type { GroupTiming, RolloutEvent, SampleGroup } from "./protocol.ts"
 import { seededRandom, seedOf } from "./random.ts"
 import { type RewardEntry, scoreEpisodes } from "./scoring.ts"
 
@@ -33,6 +33,8 @@ export interface GroupJob {
   readonly row: PromptRow
   readonly signal: AbortSignal
   readonly policyVersion: () => number
+  /** How long no group could start before this one. */
+  readonly blocked: Pick<GroupTiming, "blockedMs" | "blockedBy">
   /** Told every new state. */
   readonly onState: (state: GroupState) => void
 }
@@ -70,11 +72,14 @@ class GroupRun {
   readonly #members = new AbortController()
   readonly #onAbort: () => void
   #state: GroupState
+  #generatedAtMs: number
+  #toolMs = 0
 
   constructor(job: GroupJob, settings: GroupSettings) {
     this.#job = job
     this.#settings = settings
     this.#startedAtMs = settings.clock.now()
+    this.#generatedAtMs = this.#startedAtMs
     this.#state = admitGroup(job.id, job.occurrence, settings.groupSize)
     this.#onAbort = () => this.#members.abort(job.signal.reason)
     job.signal.addEventListener("abort", this.#onAbort, { once: true })
@@ -108,7 +113,8 @@ class GroupRun {
     this.#emit({ kind: "group.completed", atMs: clock.now(), version: group.oldestVersion, data: {
       members: scored.length, rewardMean: group.rewardMean, rewardSpread: group.rewardSpread, trainedTokens: group.trainedTokens,
     } })
-    return { kind: "complete", group }
+    const timing = { ...this.#job.blocked, generatedAtMs: this.#generatedAtMs, toolMs: this.#toolMs }
+    return { kind: "complete", group: { ...group, timing } }
   }
 
   /** Generates `members` and repeats with those that may try again, after a delay. */
@@ -170,6 +176,8 @@ class GroupRun {
     }
     const { episode } = result
     this.#episodes.set(member, episode)
+    this.#generatedAtMs = atMs
+    this.#toolMs = episode.toolMs
     this.#apply({ type: "generated", member })
     this.#emit({ kind: "rollout.generated", atMs, rolloutId, version: oldestOf(episode), data: {
       tokens: episode.completionIds.length, turns: episode.turns, rows: episode.rows.length, finishReason: episode.finishReason,

@@ -54,8 +54,27 @@ export function buildSampleGroup(
     trainedTokens: samples.reduce((sum, sample) => sum + trainedTokensOf(sample), 0),
     completionTokens: members.reduce((sum, { episode }) => sum + episode.completionIds.length, 0),
     truncatedShare: mean(members.map(({ episode }) => (episode.truncated ? 1 : 0))),
+    repetition: mean(members.map(({ episode }) => repetitionOf(episode.completionIds))),
     queuedAtMs: identity.startedAtMs,
   }
+}
+
+/** Share of 4-grams that occurred before; 0 for fewer than two of them. */
+export function repetitionOf(ids: Int32Array): number {
+  const grams = ids.length - 3
+  if (grams < 2) return 0
+  const seen = new Set<number>()
+  for (let i = 0; i < grams; i++) {
+    // Two 32-bit hashes in one 53-bit number: a chance collision moves the share by one gram.
+    let low = 0x811c9dc5
+    let high = 0x9747b28c
+    for (let j = i; j < i + 4; j++) {
+      low = Math.imul(low ^ ids[j]!, 0x01000193)
+      high = Math.imul(high ^ ids[j]!, 0x5bd1e995) ^ (high >>> 15)
+    }
+    seen.add((low >>> 0) * 2_097_152 + (high >>> 11))
+  }
+  return 1 - seen.size / grams
 }
 
 /** Oldest policy version among the trained tokens of a sample; -1 when none carries one. */

@@ -2,6 +2,20 @@
 import type { Sample } from "@cohort/batching"
 import type { PromptRow } from "@cohort/env"
 
+/** Where a group's time went; for the account of the trainer's waiting. Times as `Clock.now()`. */
+export interface GroupTiming {
+  /** The last member had generated; scoring began. */
+  readonly generatedAtMs: number
+  /** Time in tools and the environment, of the member that generated last. */
+  readonly toolMs: number
+  /** How long no group could start before this one did, and why. */
+  readonly blockedMs: number
+  readonly blockedBy: AdmissionBlock | undefined
+}
+
+/** Why no group may start: finished groups wait for room, the policy says so, the servers are full, the worker is paused. */
+export type AdmissionBlock = "queue" | "policy" | "servers" | "paused"
+
 /** A finished group: the completions of one prompt occurrence, scored, with advantages. */
 export interface SampleGroup {
   readonly id: string
@@ -22,6 +36,9 @@ export interface SampleGroup {
   readonly trainedTokens: number
   readonly completionTokens: number
   readonly truncatedShare: number
+  /** Mean over the rollouts of the share of 4-grams that occurred before in the same rollout. */
+  readonly repetition?: number
+  readonly timing?: GroupTiming
   readonly startedAtMs: number
   readonly queuedAtMs: number
 }

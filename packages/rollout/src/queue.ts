@@ -69,6 +69,11 @@ export class SampleQueue<T extends Aged> {
     await promise.finally(() => signal?.removeEventListener("abort", onAbort))
   }
 
+  /** All groups, oldest first, left in place. */
+  items(): readonly T[] {
+    return this.#entries.map(({ item }) => item)
+  }
+
   /** The oldest group, left in place. */
   peek(): T | undefined {
     return this.#entries[0]?.item

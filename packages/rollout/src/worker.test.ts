@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { CohortError } from "@cohort/errors"
 import fc from "fast-check"
 import { createVirtualClock } from "./testing/virtual-clock.ts"
-import { countedPrompts, createWorkerHarness, type WorkerHarness } from "./testing/harness.ts"
+import { countedPrompts, createWorkerHarness, lengthReward, type WorkerHarness } from "./testing/harness.ts"
 import type { SampleGroup, StalenessPolicy } from "./protocol.ts"
 import { downWeightPolicy, dropPolicy, pacedPolicy } from "./staleness.ts"
 
@@ -372,4 +372,55 @@ test("in any schedule: nothing lost, nothing twice, paced groups within the boun
     }),
     { seed: 3, numRuns: 60 },
   )
+})
+
+test("a clock that ends an aborted sleep quietly does not bring a dropped group back to life", async () => {
+  const clock = createVirtualClock()
+  const quiet = { ...clock, sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal).catch(() => undefined) }
+  const harness = createWorkerHarness(
+    { clock: quiet, groupSize: 2, retryDelayMs: 1000, environmentOf: () => () => ({ reset: () => undefined }), nextPrompt: countedPrompts(1) },
+    { clock, before: async (_request, count) => {
+      if (count % 2 === 0) throw new CohortError("inference_failed", "500")
+      await clock.sleep(500)
+      throw new CohortError("inference_rejected", "400")
+    } },
+  )
+  await harness.worker.start()
+  await clock.advance(5_000)
+  expect(harness.worker.status.state).toBe("running")
+  expect(harness.of("group.dropped")).toMatchObject([{ reason: "inference_rejected" }])
+  await clock.run(harness.worker.stop())
+})
+
+test("a group carries where its time went: tools, scoring, and what held it up before it started", async () => {
+  let score = 0
+  const harness = createWorkerHarness(
+    { maxStaleness: 0, groupsPerStep: 1, rewards: [{ ...lengthReward, reward: async () => {
+      await harness.clock.sleep(70)
+      return score++
+    } }], environmentOf: () => () => ({
+      tools: { look: { description: "", run: () => harness.clock.sleep(300).then(() => "seen") } },
+      reset: () => undefined,
+    }) },
+    { tokenMs: 10, complete: (request) => ({ tokenIds: [...(request.promptIds.length < 40 ? [...Buffer.from("call look")] : [97]), 0] }) },
+  )
+  const { groups } = await harness.clock.run(train(harness, { steps: 2, groupsPerStep: 1, stepMs: 500 }))
+  const [first, second] = groups as [SampleGroup, SampleGroup]
+  expect(first.timing).toMatchObject({ toolMs: 300, blockedMs: 0, blockedBy: undefined })
+  expect(first.queuedAtMs - first.timing!.generatedAtMs).toBe(70)
+  expect(second.timing!.blockedBy).toBe("policy")
+  // On-policy: from the start of the first group until the step that it was trained in was over.
+  expect(second.timing!.blockedMs).toBe(first.queuedAtMs + 500)
+  await harness.clock.run(harness.worker.stop())
+})
+
+test("a full queue and full servers are told apart as what holds groups up", async () => {
+  const full = createWorkerHarness({ policy: dropPolicy, queueCapacity: 1, maxGroupsInFlight: 2, groupsPerStep: 1 })
+  const { groups } = await full.clock.run(train(full, { steps: 6, groupsPerStep: 1, stepMs: 5_000 }))
+  expect(groups.at(-1)!.timing).toMatchObject({ blockedBy: "queue" })
+  await full.clock.run(full.worker.stop())
+  const busy = createWorkerHarness({ policy: dropPolicy, queueCapacity: 50, maxConcurrentRollouts: 3 })
+  const { groups: later } = await busy.clock.run(train(busy, { steps: 3, groupsPerStep: 2, stepMs: 1 }))
+  expect(later.at(-1)!.timing).toMatchObject({ blockedBy: "servers" })
+  await busy.clock.run(busy.worker.stop())
 })

@@ -4,9 +4,9 @@ import { CohortError, messageOf } from "@cohort/errors"
 import { withDeadline } from "./deadline.ts"
 import { DropBudget } from "./drop-budget.ts"
 import type { DropReason } from "./generation.ts"
-import { runGroup } from "./group-run.ts"
+import { type GroupJob, runGroup } from "./group-run.ts"
 import { activeMembers, admitGroup, type GroupAction, type GroupState, reduceGroup } from "./group-state.ts"
-import type { PipelineState, RolloutEvent, RolloutWorker, SampleGroup, WorkerStatus } from "./protocol.ts"
+import type { AdmissionBlock, PipelineState, RolloutEvent, RolloutWorker, SampleGroup, WorkerStatus } from "./protocol.ts"
 import { PromptReader } from "./prompt-reader.ts"
 import { SampleQueue } from "./queue.ts"
 import { deadlineOf, mustWait } from "./staleness.ts"
@@ -28,6 +28,8 @@ export interface GroupRolloutWorker extends RolloutWorker {
    * @throws CohortError `internal` for an occurrence that was not taken at this version.
    */
   release(occurrence: number, reason: string): void
+  /** Finished groups that wait for the trainer, oldest first. */
+  readonly queued: readonly SampleGroup[]
 }
 
 /**
@@ -65,6 +67,8 @@ class GroupWorker implements GroupRolloutWorker {
   #heartbeatAtMs: number
   #failure: CohortError | undefined
   #admitting = false
+  /** Since when no group could start, and why; with an end, the groups that start at that very moment were held up by it. */
+  #block: { readonly sinceMs: number; readonly by: AdmissionBlock; readonly endedAtMs?: number } | undefined
   #wake = Promise.withResolvers<void>()
   #stopped: Promise<void> | undefined
 
@@ -87,6 +91,10 @@ class GroupWorker implements GroupRolloutWorker {
       queueDepth: this.#queue.size,
       lastError: this.#failure?.message ?? this.#budget.lastError,
     }
+  }
+
+  get queued(): readonly SampleGroup[] {
+    return this.#queue.items()
   }
 
   async start(): Promise<void> {
@@ -234,13 +242,28 @@ class GroupWorker implements GroupRolloutWorker {
 
   /** The policy's sentence when one more group may start, else null. */
   #mayAdmit(): string | null {
+    if ((this.#state !== "running" && this.#state !== "paused") || this.#prompts.exhausted) return null
+    const allowed = this.#admission()
+    const nowMs = this.#options.clock.now()
+    if (typeof allowed !== "string") {
+      this.#block = { sinceMs: this.#block?.endedAtMs === undefined ? (this.#block?.sinceMs ?? nowMs) : nowMs, by: allowed.by }
+      return null
+    }
+    if (this.#block?.endedAtMs === undefined && this.#block !== undefined) this.#block = { ...this.#block, endedAtMs: nowMs }
+    else if (this.#block?.endedAtMs !== nowMs) this.#block = undefined
+    return allowed
+  }
+
+  #admission(): string | { readonly by: AdmissionBlock } {
     const { policy, maxGroupsInFlight, maxConcurrentRollouts, groupSize } = this.#options
-    if (this.#state !== "running" || this.#prompts.exhausted) return null
+    if (this.#state === "paused") return { by: "paused" }
     // Groups that wait for room in the queue hold their place: a slow trainer stops admission.
     const overflow = Math.max(0, this.#queue.size - this.#queue.capacity)
-    if (this.#inFlight().length + overflow >= maxGroupsInFlight || this.#rolloutsInFlight() + groupSize > maxConcurrentRollouts) return null
+    const inFlight = this.#inFlight().length
+    if (inFlight + overflow >= maxGroupsInFlight) return { by: overflow > 0 ? "queue" : "servers" }
+    if (this.#rolloutsInFlight() + groupSize > maxConcurrentRollouts) return { by: "servers" }
     const { groups, because } = policy.capacity(this.#snapshot())
-    return groups >= 1 ? because : null
+    return groups >= 1 ? because : { by: "policy" }
   }
 
   #launch(prompt: PromptOccurrence, because: string): void {
@@ -249,8 +272,9 @@ class GroupWorker implements GroupRolloutWorker {
     if (this.#open.has(occurrence)) throw new CohortError("internal", `prompt occurrence ${occurrence} was handed out twice`)
     const open: OpenGroup = { state: admitGroup(id, occurrence, this.#options.groupSize), deadline: deadlineOf(this.#snapshot()) }
     this.#open.set(occurrence, open)
-    this.#emit({ kind: "group.admitted", groupId: id, occurrence, version: this.#version, reason: because, data: { row: row.id } })
-    const task = this.#runGroup(id, prompt, open).catch((error: unknown) => this.#fail(error))
+    this.#emit({ kind: "group.admitted", groupId: id, occurrence, version: this.#version, reason: because, data: { row: row.id, ...(row.environment === undefined ? {} : { environment: row.environment }) } })
+    const blockedMs = this.#block?.endedAtMs === undefined ? 0 : this.#block.endedAtMs - this.#block.sinceMs
+    const task = this.#runGroup(id, prompt, open, { blockedMs, blockedBy: blockedMs > 0 ? this.#block?.by : undefined }).catch((error: unknown) => this.#fail(error))
     this.#tasks.add(task)
     void task.finally(() => {
       this.#tasks.delete(task)
@@ -259,7 +283,7 @@ class GroupWorker implements GroupRolloutWorker {
     })
   }
 
-  async #runGroup(id: string, prompt: PromptOccurrence, open: OpenGroup): Promise<void> {
+  async #runGroup(id: string, prompt: PromptOccurrence, open: OpenGroup, blocked: GroupJob["blocked"]): Promise<void> {
     const { signal } = this.#life
     const onState = (state: GroupState): void => {
       open.state = state
@@ -267,7 +291,7 @@ class GroupWorker implements GroupRolloutWorker {
       // Members that are done make room for another group while the rest is still running.
       void this.#admit()
     }
-    const job = { ...prompt, id, signal, policyVersion: () => this.#version, onState }
+    const job = { ...prompt, id, signal, blocked, policyVersion: () => this.#version, onState }
     const outcome = await runGroup(job, { ...this.#options, emit: (event) => this.#emitWhileAlive(event) })
     if (outcome.kind === "interrupted" || signal.aborted) return
     if (outcome.kind === "dropped") {
