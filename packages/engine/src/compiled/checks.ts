@@ -6,6 +6,12 @@ function refuse(message: string): never {
   throw new CohortError("inference_rejected", message)
 }
 
+/** @throws CohortError `config_invalid` naming the size */
+export function checkSizes({ slots, maxModelLength }: { readonly slots: number; readonly maxModelLength: number }): void {
+  for (const [name, size] of Object.entries({ slots, maxModelLength }))
+    if (!Number.isInteger(size) || size < 1) throw new CohortError("config_invalid", `${name} is ${size}; a whole number of at least 1 is needed`)
+}
+
 export function checkTokens(info: RunnerInfo, tokenIds: Int32Array, what: string): void {
   if (tokenIds.length > info.maxModelLength) refuse(`${what}: ${tokenIds.length} tokens are more than the context of ${info.maxModelLength}`)
   const wrong = tokenIds.find((id) => id < 0 || id >= info.vocabSize)

@@ -6,7 +6,7 @@ import { type CompiledFunction, DType, type TensorRuntime } from "@cohort/tensor
 import type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "../runner.ts"
 import { ladder, packPrompts, rungFor } from "./buckets.ts"
 import { createSlotCache } from "./cache.ts"
-import { checkInputs, checkPrompts, checkTokens, clampTop } from "./checks.ts"
+import { checkInputs, checkPrompts, checkSizes, checkTokens, clampTop } from "./checks.ts"
 import type { DecodeShape } from "./decode-shape.ts"
 import { chooseForm, compileDecode, type DecodeForm } from "./form.ts"
 import { createRunnerModel } from "./model.ts"
@@ -44,7 +44,7 @@ const scoredRows = 256
 /**
  * Opens a runner. The runtime stays the caller's to close.
  *
- * @throws CohortError `model_invalid` for a folder that is no model, `config_invalid` for a length or slot count that cannot be
+ * @throws CohortError `model_invalid` for a folder that is no model, `config_invalid` for a context or slot count below 1
  * @example
  * const runner = createCompiledRunner({ runtime, model: { folder: "models/tiny" }, slots: 64, maxModelLength: 512 })
  */
@@ -52,11 +52,12 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const { runtime, slots, maxModelLength } = options
   const { raw } = runtime
   if (raw === undefined) throw new CohortError("runtime_unavailable", "the compiled runner needs libtensorflow")
+  checkSizes(options)
   const owned = "folder" in options.model
   const type = options.dtype ?? "f32"
   const policy = "policy" in options.model ? options.model.policy : openPolicy(runtime, options.model.folder, type)
   const { config } = policy
-  const columns = options.maxChunk ?? 32
+  const columns = Math.min(options.maxChunk ?? 32, maxModelLength)
   const model = createRunnerModel(runtime, raw, policy, type === "bf16" ? DType.bfloat16 : DType.float32, maxModelLength + columns)
   const cache = createSlotCache(raw, config, slots, maxModelLength, model.dtype)
   const rowRungs = ladder(1, slots)

@@ -3,7 +3,7 @@ import { dispose, keep, tensor, type Tensor, tidy } from "@tensorflow/tfjs-core"
 import { CohortError } from "@cohort/errors"
 import type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "../runner.ts"
 import { ladder } from "./buckets.ts"
-import { checkInputs, checkPrompts, checkTokens } from "./checks.ts"
+import { checkInputs, checkPrompts, checkSizes, checkTokens } from "./checks.ts"
 import type { CompiledRunnerOptions } from "./create-runner.ts"
 import { drawOnHost } from "./draw.ts"
 import { decoderLayer, embed, rotaryRows, rotaryTensors, vocabulary } from "./layer.ts"
@@ -20,6 +20,7 @@ type SlotPlanes = readonly Tensor[]
  */
 export function createFallbackRunner(options: CompiledRunnerOptions): ModelRunner {
   const { runtime, slots, maxModelLength } = options
+  checkSizes(options)
   const owned = "folder" in options.model
   const policy = "policy" in options.model ? options.model.policy : openPolicy(runtime, options.model.folder, "f32")
   const { config } = policy

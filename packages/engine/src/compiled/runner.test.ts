@@ -115,6 +115,13 @@ describe.each(runners)("%s runner", (_, create) => {
       await expect(runner.prefill([{ tokenIds: new Int32Array(97), slots: [0] }])).rejects.toThrow("97 tokens")
     })
 
+    test("a context shorter than a chunk bounds the chunks, and sizes below one are refused", async () => {
+      const short = create({ runtime, model: { policy }, slots: 1, maxModelLength: 6 })
+      expect(short.info.chunkSizes.at(-1)).toBe(6)
+      await short.close()
+      expect(() => create({ runtime, model: { policy }, ...sizes, slots: 0 })).toThrow("slots is 0")
+    })
+
     test("weights that the trainer owns are not loaded over", async () => {
       await expect(runner.loadWeights("/nowhere")).rejects.toThrow("shares the trainer's resident weights")
     })
