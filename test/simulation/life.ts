@@ -5,9 +5,9 @@ import { type RunConfig, resolveConfig } from "@cohort/config"
 import { createCursor, type CursorState, type PromptCursor, restoreCursor } from "@cohort/data"
 import { CohortError, isCohortError } from "@cohort/errors"
 import { kinds, type LedgerEventInput } from "@cohort/ledger"
-import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, pacedPolicy, seedOf } from "@cohort/rollout"
+import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
 import { createVirtualClock, type VirtualClock } from "@cohort/rollout/testing"
-import { lostAndWaiting, type Progress, resumeCursor, type StopReason, trainLoop } from "@cohort/trainer/loop"
+import { createWatch, lostAndWaiting, type Progress, resumeCursor, type StopReason, trainLoop } from "@cohort/trainer/loop"
 import { type Bug, faultyCursor } from "./bug.ts"
 import type { Disk } from "./disk.ts"
 import { createEngines, type Engine } from "./engine.ts"
@@ -43,7 +43,7 @@ function configOf(scenario: Scenario): RunConfig {
     ...template,
     train: { ...template.train, steps, iterations, completionsPerStep: groupsPerStep * groupSize },
     rollout: { ...template.rollout, groupSize, heartbeatStaleMs: 60_000 },
-    staleness: { ...template.staleness, maxSteps: maxStaleness, weightSyncSteps: stepsPerSync },
+    staleness: { ...template.staleness, maxSteps: maxStaleness, weightSyncSteps: stepsPerSync, slo: scenario.slo },
     transfer: { ...template.transfer, timeoutMs: deadlines.transferTimeoutMs },
   }
 }
@@ -63,18 +63,19 @@ class Life {
   readonly #crash = Promise.withResolvers<void>()
   readonly #interrupt = new AbortController()
   readonly #over = new AbortController()
+  readonly #throttle: Throttle = { maxAhead: Number.POSITIVE_INFINITY }
   #dead = false
   #events = 0
 
   constructor(options: LifeOptions, clock: VirtualClock) {
     this.#options = options
     this.#clock = clock
-    this.progress = { step: options.disk.checkpoint?.step ?? 0, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0 }
+    this.progress = { step: options.disk.checkpoint?.step ?? 0, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0, entropy: { coefficient: 0, lastEntropy: null } }
   }
 
   async run(): Promise<LifeEnd["how"]> {
     const { ending, oracle, disk } = this.#options
-    oracle.begin(this.progress.step)
+    oracle.begin(this.progress.step, this.#clock.now())
     if (ending.kind === "crashAtMs") this.#at(this.#clock.now() + ending.afterMs, () => this.#die())
     if (ending.kind === "interruptAtMs") this.#at(this.#clock.now() + ending.afterMs, () => this.#interrupt.abort(new CohortError("aborted", "interrupted")))
     const work = this.#work().then(
@@ -126,6 +127,7 @@ class Life {
         progress: this.progress,
         signal: this.#interrupt.signal,
         exclusively: (body) => body(),
+        ...(scenario.slo.length === 0 ? {} : { watch: createWatch({ config: { guardrails: [], staleness: configOf(scenario).staleness }, groupsPerStep: scenario.groupsPerStep, throttle: this.#throttle }) }),
         append: (event) => this.#append({ atMs: clock.now(), ...event }, worker),
         giveBack: (occurrence) => {
           cursor.giveBack(occurrence)
@@ -180,7 +182,7 @@ class Life {
       emit: (event) => this.#append(event, worker),
       nextPrompt: () => (prompts !== undefined && cursor.state().returned.length === 0 && cursor.state().next >= prompts ? undefined : cursor.next()),
       promptTimeoutMs: 1_000,
-      policy: policies[scenario.policy],
+      policy: throttled(policies[scenario.policy], this.#throttle),
       startVersion: this.progress.step,
       heartbeatMs: 1_000,
       stopTimeoutMs: 15_000,
@@ -210,6 +212,9 @@ class Life {
       samples,
       get status() {
         return worker.status
+      },
+      get queued() {
+        return worker.queued
       },
       start: () => worker.start(),
       stop: () => worker.stop(),

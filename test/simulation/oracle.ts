@@ -40,6 +40,8 @@ export class Oracle {
   /** Occurrences that some group.trained event names, by step. */
   readonly #said = new Map<number, number>()
 
+  #accountedMs = 0
+
   constructor(scenario: Scenario, of: { readonly isSlow: (occurrence: number) => boolean; readonly rowIndex: (occurrence: number) => number }) {
     this.#scenario = scenario
     this.#isSlow = of.isSlow
@@ -52,7 +54,8 @@ export class Oracle {
   }
 
   /** A life begins: what was trained after `step` steps is undone. */
-  begin(step: number): void {
+  begin(step: number, atMs: number): void {
+    this.#accountedMs = atMs
     this.#open.clear()
     for (const at of this.#lineage.keys()) if (at >= step) this.#lineage.delete(at)
     for (const [occurrence, at] of this.#said) if (at >= step) this.#said.delete(occurrence)
@@ -60,6 +63,7 @@ export class Oracle {
 
   event(event: LedgerEventInput, worker: Pick<RolloutWorker, "status">): void {
     const { kind, occurrence } = event
+    if (kind === "step.account") this.#accounted(event)
     if (occurrence === undefined) return
     if (kind === "group.admitted") this.#admitted(occurrence, event.version!, worker.status)
     const open = this.#open.get(occurrence)
@@ -88,6 +92,15 @@ export class Oracle {
     if (status.queueDepth > queueCapacity + maxGroupsInFlight) this.problem(`${status.queueDepth} groups are queued, above ${queueCapacity} and ${maxGroupsInFlight} that may wait for room`)
     if (status.groupsInFlight > maxGroupsInFlight + queueCapacity) this.problem(`${status.groupsInFlight} groups are in flight, above ${maxGroupsInFlight}`)
     if (status.rolloutsInFlight > maxConcurrentRollouts) this.problem(`${status.rolloutsInFlight} rollouts are in flight, above ${maxConcurrentRollouts}`)
+  }
+
+  /** The account of the trainer's time adds up to the time that passed. */
+  #accounted({ atMs, data, step }: LedgerEventInput): void {
+    const parts = Object.entries(data ?? {}).filter(([name]) => name !== "bottleneck" && name !== "share").map(([, seconds]) => Number(seconds))
+    const sum = parts.reduce((total, seconds) => total + seconds, 0) * 1000
+    const passed = atMs - this.#accountedMs
+    if (Math.abs(sum - passed) > 1e-3 || parts.some((part) => part < 0)) this.problem(`step ${step} accounts for ${sum} ms, and ${passed} ms passed`)
+    this.#accountedMs = atMs
   }
 
   #ended({ slow, rollouts, tokens }: OpenGroup): void {

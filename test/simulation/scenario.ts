@@ -1,4 +1,5 @@
 // One seed, one scenario: how the run is set up, how long things take, and what goes wrong when.
+import type { RunConfig } from "@cohort/config"
 import { type Random, seededRandom, seedOf } from "@cohort/rollout"
 
 /** How one life of the run's process ends, unless the run ends before. */
@@ -70,6 +71,8 @@ export interface Scenario {
   readonly rates: FaultRates
   readonly engineDeaths: readonly { readonly engine: number; readonly atMs: number; readonly downMs: number }[]
   readonly pauses: readonly { readonly atMs: number; readonly forMs: number }[]
+  /** Freshness limits that are broken now and then. */
+  readonly slo: RunConfig["staleness"]["slo"]
   readonly endings: readonly Ending[]
 }
 
@@ -149,6 +152,7 @@ export function scenarioOf(seed: number): Scenario {
     toolMs: pick(1, 30),
     engineDeaths: Array.from({ length: times(0.3, 3) }, () => ({ engine: int(0, engines - 1), atMs: int(0, spanMs), downMs: Math.round(500 * heavyTail(random)) })),
     pauses: Array.from({ length: times(0.3, 3) }, () => ({ atMs: int(0, spanMs), forMs: Math.round(200 * heavyTail(random)) })),
+    slo: random() < 0.25 ? [{ keep: "age/mean <= 0.5", forSteps: 1, action: pick("throttle", "syncNow") }] : [],
     endings: Array.from({ length: random() < 0.5 ? 0 : int(1, 4) }, ending),
   }
 }

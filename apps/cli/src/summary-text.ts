@@ -8,6 +8,7 @@ const endings: Readonly<Record<StopReason, string>> = {
   time: "the time was up",
   reward: "the reward was reached",
   data: "the prompts ran out",
+  guardrail: "a guardrail stopped it",
   interrupted: "interrupted",
   failed: "failed",
 }

@@ -11,7 +11,7 @@ import { CohortError, messageOf, toCohortError } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
 import type { SetupContext, Tracker } from "@cohort/plugin"
-import { createRolloutWorker, downWeightPolicy, episodeTokenizer, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom, systemClock } from "@cohort/rollout"
+import { createBiasMonitor, createRolloutWorker, downWeightPolicy, episodeTokenizer, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom, systemClock, type Throttle, throttled } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { openTokenizer } from "@cohort/tokenizer"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
@@ -23,6 +23,7 @@ import { watchMemory } from "./memory.ts"
 import { advantageRule, checkObjective, startEntropy } from "./objective.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
+import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
 
@@ -97,6 +98,8 @@ class Execution {
   readonly #warn: (message: string) => void
   readonly #startedAt = performance.now()
   readonly #syncs: SyncReport[] = []
+  readonly #bias = createBiasMonitor()
+  readonly #throttle: Throttle = { maxAhead: Number.POSITIVE_INFINITY }
   readonly #progress: Progress
   #firstStepAt: number | undefined
   #lastCheckpoint: string | null = null
@@ -148,7 +151,13 @@ class Execution {
       progress: this.#progress,
       clock: systemClock,
       signal,
-      append: (event) => ledger.append({ atMs: Date.now(), ...event }),
+      append: (event) => {
+        const stamped = { atMs: systemClock.now(), ...event }
+        this.#bias.event(stamped)
+        ledger.append(stamped)
+      },
+      bias: this.#bias,
+      watch: createWatch({ config, groupsPerStep: promptsPerStep(config), throttle: this.#throttle, callbacks: this.#options.callbacks ?? [] }),
       exclusively: exclusively ?? ((body) => body()),
       giveBack: (occurrence) => this.#giveBack(cursor, ledger, occurrence),
       onSync: (report) => this.#syncs.push(report),
@@ -339,10 +348,13 @@ class Execution {
       environmentWeight: 1,
       advantages: advantageRule(this.#config),
       filterZeroSpread: false,
-      emit: (event) => ledger.append(event),
+      emit: (event) => {
+        this.#bias.event(event)
+        ledger.append(event)
+      },
       nextPrompt: () => cursor.next(),
       promptTimeoutMs: 60_000,
-      policy: staleness.policy === "drop" ? pacedPolicy : downWeightPolicy(),
+      policy: throttled(staleness.policy === "drop" ? pacedPolicy : downWeightPolicy(), this.#throttle),
       maxStaleness: staleness.maxSteps,
       groupsPerStep,
       stepsPerSync: staleness.weightSyncSteps,

@@ -5,13 +5,15 @@ import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
 import { addMetrics, EMPTY_METRICS, type EntropyControl, objectiveDemands, type ObjectiveMetrics } from "@cohort/loss"
 import { learningRate } from "@cohort/model"
-import { type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
+import { type BiasMonitor, type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
 import { entropyAfter, objectiveOf, windowSamples } from "./objective.ts"
 import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
 import { refusalOf } from "./trainable.ts"
+import { accountOf, bottleneckOf, type StepAccount, type StepTimes } from "./watch/account.ts"
+import type { StepWatch } from "./watch/watch.ts"
 import { takeWindow } from "./window.ts"
 
 /** Sums over the steps of a run; a resumed run goes on from its checkpoint's. */
@@ -42,9 +44,16 @@ export interface LoopOptions {
   readonly giveBack: (occurrence: number) => void
   /** Told of each finished step before the next begins: trackers, checkpoints and evaluations hang here. */
   readonly onStep: (step: number, metrics: Readonly<Record<string, number>>) => Promise<void>
+  /** Guardrails, freshness limits and callbacks; without it nothing is watched. */
+  readonly watch?: StepWatch
+  /** Who reaches the trainer; its figures join the step's. */
+  readonly bias?: Pick<BiasMonitor, "report">
   readonly onUpdate: (update: RunUpdate) => void
   readonly onSync: (report: SyncReport) => void
 }
+
+/** Steps that are looked at together to name the bottleneck. */
+const accountSteps = 10
 
 /** Steps in a row whose gradient was not finite before the run stops. */
 const maxSkippedInRow = 3
@@ -54,6 +63,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
   const { config, worker, progress, clock, signal } = options
   const iterator = worker.samples[Symbol.asyncIterator]()
   const startedAt = clock.now()
+  const account = createAccountant(options, startedAt)
   let skippedInRow = 0
   while (progress.step < config.train.steps) {
     const stepStart = clock.now()
@@ -86,19 +96,55 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     if (trained.metrics.tokens > 0) progress.entropy = entropyAfter(config, progress.entropy, trained.metrics.entropySum / trained.metrics.tokens)
     for (const group of window.groups) recordTrained(options, group, version)
     worker.setPolicyVersion(progress.step)
-    const seconds = (clock.now() - stepStart) / 1000
+    const endMs = clock.now()
+    const seconds = (endMs - stepStart) / 1000
     progress.trainSeconds += seconds
+    const where = account(progress.step, { startMs: stepStart, endMs, waits: window.waits, computeSeconds: trained.seconds, weightSyncSeconds: sync?.wallSeconds ?? 0 })
     const metrics = stepMetrics({
+      account: where, queued: freshnessOf(worker.queued.flatMap((group) => group.samples), progress.step), bias: options.bias?.report(),
       groups: window.groups, metrics: trained.metrics, plan: trained.plan, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
       gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
       seconds, waitSeconds: window.waitSeconds, trainSeconds: trained.seconds, syncSeconds: sync?.seconds ?? 0,
     })
     await options.onStep(progress.step, metrics)
+    if ((await heed(options, metrics, sync !== undefined)) !== undefined) return "guardrail"
     if (signal.aborted) return "interrupted"
     if (config.train.maxSeconds !== undefined && (clock.now() - startedAt) / 1000 >= config.train.maxSeconds) return "time"
     if (config.train.stopAtReward !== undefined && metrics["reward/mean"]! >= config.train.stopAtReward) return "reward"
   }
   return "steps"
+}
+
+/** Warns, publishes weights ahead of time, or says why the run ends, as the watch asks. */
+async function heed(options: LoopOptions, metrics: Readonly<Record<string, number>>, published: boolean): Promise<string | undefined> {
+  const { watch, progress, append, onUpdate } = options
+  if (watch === undefined) return undefined
+  const { step } = progress
+  const { warnings, stop, syncNow } = await watch.check(step, metrics)
+  for (const message of warnings) {
+    append({ kind: "watch.warned", step, reason: message })
+    onUpdate({ kind: "warning", message: `step ${step}: ${message}` })
+  }
+  if (syncNow && !published && stop === undefined) await options.exclusively(() => publish(options, step))
+  if (stop === undefined) return undefined
+  append({ kind: "watch.stopped", step, reason: stop })
+  onUpdate({ kind: "warning", message: `step ${step}: the run is stopped: ${stop}` })
+  return stop
+}
+
+/** Keeps the accounts of the last steps and writes each to the ledger with the bottleneck that they show together. */
+function createAccountant(options: LoopOptions, startedAt: number): (step: number, times: Omit<StepTimes, "fromMs">) => StepAccount {
+  const recent: StepAccount[] = []
+  let fromMs = startedAt
+  return (step, times) => {
+    const account = accountOf({ ...times, fromMs })
+    fromMs = times.endMs
+    recent.push(account)
+    if (recent.length > accountSteps) recent.shift()
+    const bottleneck = bottleneckOf(recent)
+    options.append({ kind: "step.account", step, ...(bottleneck === null ? {} : { reason: bottleneck.advice }), data: { ...account, bottleneck: bottleneck?.part ?? null, share: bottleneck?.share ?? 0 } })
+    return account
+  }
 }
 
 interface TrainedWindow {
@@ -166,8 +212,9 @@ function recordTrained(options: LoopOptions, group: SampleGroup, version: number
 }
 
 /** Pushes the weights. Servers that cannot take them keep the old ones, which the next step's staleness shows; none at all ends the run. */
-async function publish(options: LoopOptions, version: number): Promise<SyncReport> {
+async function publish(options: LoopOptions, version: number): Promise<SyncReport & { readonly wallSeconds: number }> {
   const { transfer, append, signal, config, clock } = options
+  const start = clock.now()
   try {
     // An interrupted run still finishes its push: stopping half-way would leave servers paused.
     const deadline = { clock, timeoutMs: config.transfer.timeoutMs, signal: new AbortController().signal, what: `publishing version ${version}` }
@@ -177,10 +224,10 @@ async function publish(options: LoopOptions, version: number): Promise<SyncRepor
     append({ kind: "weights.pushed", version, data: { seconds, pausedSeconds, bytes } })
     options.onSync(report)
     options.onUpdate({ kind: "sync", report })
-    return report
+    return { ...report, wallSeconds: (clock.now() - start) / 1000 }
   } catch (error) {
     append({ kind: "weights.failed", version, reason: messageOf(error) })
-    if (signal.aborted) return { version, seconds: 0, pausedSeconds: 0, bytes: 0 }
+    if (signal.aborted) return { version, seconds: 0, pausedSeconds: 0, bytes: 0, wallSeconds: (clock.now() - start) / 1000 }
     throw error
   }
 }

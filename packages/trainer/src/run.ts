@@ -1,6 +1,7 @@
 // What a run tells whoever started it, and what can be asked of it.
 import type { RunConfig } from "@cohort/config"
 import type { Registry } from "@cohort/plugin"
+import type { StepCallback } from "./watch/watch.ts"
 
 /** Figures of one optimizer step; names as in the metrics table of the docs. */
 export interface StepReport {
@@ -38,7 +39,7 @@ export type RunUpdate =
   | { readonly kind: "checkpoint"; readonly dir: string; readonly step: number }
   | { readonly kind: "warning"; readonly message: string }
 
-export type StopReason = "steps" | "time" | "reward" | "data" | "interrupted" | "failed"
+export type StopReason = "steps" | "time" | "reward" | "data" | "guardrail" | "interrupted" | "failed"
 
 export interface RunSummary {
   readonly runDir: string
@@ -78,6 +79,8 @@ export interface RunOptions {
   readonly resume?: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly onUpdate: (update: RunUpdate) => void
+  /** Asked after each step; may stop the run. For what conditions in the config cannot say. */
+  readonly callbacks?: readonly StepCallback[]
   /** Aborting ends the run after the step in progress, with a checkpoint and a summary. */
   readonly signal: AbortSignal
 }

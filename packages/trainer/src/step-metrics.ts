@@ -1,13 +1,18 @@
 // The figures of one optimizer step, by the names that trackers, the ledger and the command line use.
 import type { PlanStats } from "@cohort/batching"
 import { metricDefinitions, type ObjectiveMetrics } from "@cohort/loss"
-import type { Freshness, SampleGroup, WorkerStatus } from "@cohort/rollout"
+import type { BiasReport, Freshness, SampleGroup, WorkerStatus } from "@cohort/rollout"
+import type { StepAccount } from "./watch/account.ts"
 
 export interface StepFigures {
   readonly groups: readonly SampleGroup[]
   readonly metrics: ObjectiveMetrics
   readonly plan: PlanStats
   readonly freshness: Freshness
+  /** Of the groups that wait in the queue, against the version that is trained next. */
+  readonly queued: Freshness
+  readonly account: StepAccount
+  readonly bias: BiasReport | undefined
   readonly gradNorm: number
   readonly learningRate: number
   readonly samples: number
@@ -25,6 +30,11 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "reward/<name>", unit: "reward", formula: "mean over groups of the group's mean of that reward", doc: "One reward before its weight." },
   { name: "reward/zero_spread", unit: "share", formula: "groups whose totals are all equal / groups", doc: "Groups that teach nothing. Near 1: the task is too easy or too hard." },
   { name: "age/mean, age/p50, age/p95, age/p99, age/max", unit: "steps", formula: "version being trained - oldest version of the sample, weighted by trained tokens", doc: "How old the trained data is." },
+  { name: "age/share_<age>", unit: "share", formula: "trained tokens of that age / trained tokens", doc: "How the trained tokens are spread over ages." },
+  { name: "queue/age_mean, queue/age_p50, queue/age_p95, queue/age_p99, queue/age_max", unit: "steps", formula: "version trained next - oldest version of the sample, weighted by trained tokens, over the queue", doc: "How old the data is that waits: what the next steps will train on." },
+  { name: "repetition", unit: "share", formula: "mean over rollouts of 1 - different 4-grams / 4-grams", doc: "Near 1: completions repeat themselves." },
+  { name: "time/compute, time/weight_sync, time/generation, time/rewards, time/tools, time/pacing, time/back_pressure, time/paused, time/between, time/other", unit: "s", formula: "parts of the wall-clock since the step before; they add up to it", doc: "Where the trainer's time went: training, publishing weights, waiting for groups because of each cause, checkpoints and evaluations between steps." },
+  { name: "bias/length, bias/duration", unit: "ratio", formula: "mean over trained groups / mean over all groups that ended, of the last 512", doc: "Far from 1: short or fast rollouts reach the trainer more often than they are drawn." },
   { name: "length/mean", unit: "tokens", formula: "completion tokens / completions", doc: "Mean completion length, stop tokens included." },
   { name: "truncated", unit: "share", formula: "mean over groups of the share of truncated completions", doc: "Completions cut by the length limit." },
   { name: "grad_norm", unit: "1", formula: "L2 norm of all gradients before clipping", doc: "Far above its usual value: a bad batch or a learning rate too high." },
@@ -38,6 +48,11 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "batch/pad_share", unit: "share", formula: "1 - real tokens / (rows x length)", doc: "Compute spent on padding." },
   { name: "batch/dropped", unit: "completions", formula: "completions longer than the token budget", doc: "Never trained; raise train.tokenBudget if this is not 0." },
 ]
+
+const accountNames: Readonly<Record<keyof StepAccount, string>> = {
+  compute: "compute", weightSync: "weight_sync", generation: "generation", rewards: "rewards", tools: "tools", pacing: "pacing",
+  backPressure: "back_pressure", paused: "paused", between: "between", other: "other",
+}
 
 /** All figures by name; what has no value in this step is left out, never zero. */
 export function stepMetrics(figures: StepFigures): Record<string, number> {
@@ -65,6 +80,12 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   for (const name of new Set(groups.flatMap((group) => Object.keys(group.rewardParts))))
     out[`reward/${name}`] = mean(groups.flatMap((group) => group.rewardParts[name] ?? []))
   for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (freshness[name] !== null) out[`age/${name}`] = freshness[name]
+  for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (figures.queued[name] !== null) out[`queue/age_${name}`] = figures.queued[name]
+  for (const { age, share } of freshness.shareByAge) out[`age/share_${age}`] = share
+  const repetitions = groups.flatMap((group) => group.repetition ?? [])
+  if (repetitions.length > 0) out.repetition = mean(repetitions)
+  for (const [part, seconds] of Object.entries(figures.account)) out[`time/${accountNames[part as keyof StepAccount]}`] = seconds
+  for (const name of ["length", "duration"] as const) if (figures.bias?.[name] != null) out[`bias/${name}`] = figures.bias[name]
   for (const definition of metricDefinitions) {
     const value = definition.valueOf(metrics)
     if (value !== null) out[definition.name] = value

@@ -1,9 +1,12 @@
 // The groups of one optimizer step, taken from the rollout side with the time it took to wait for them.
 import { CohortError } from "@cohort/errors"
 import { type Clock, type GroupRolloutWorker, type SampleGroup, timerOver } from "@cohort/rollout"
+import type { GroupWait } from "./watch/account.ts"
 
 export interface Window {
   readonly groups: readonly SampleGroup[]
+  /** How long each group, refused ones too, was waited for. */
+  readonly waits: readonly GroupWait[]
   readonly waitSeconds: number
 }
 
@@ -31,14 +34,17 @@ export async function takeWindow(options: WindowOptions): Promise<Window> {
   const { clock, iterator, signal } = options
   const start = clock.now()
   const groups: SampleGroup[] = []
+  const waits: GroupWait[] = []
   while (groups.length < options.groups && !signal.aborted) {
+    const askedAtMs = clock.now()
     const next = await nextOrHung(iterator, options)
     if (next === undefined || next.done === true) break
+    waits.push({ group: next.value, askedAtMs, gotAtMs: clock.now() })
     const reason = options.refusal(next.value)
     if (reason === null) groups.push(next.value)
     else options.worker.release(next.value.occurrence, reason)
   }
-  return { groups, waitSeconds: (clock.now() - start) / 1000 }
+  return { groups, waits, waitSeconds: (clock.now() - start) / 1000 }
 }
 
 async function nextOrHung(iterator: AsyncIterator<SampleGroup>, options: WindowOptions): Promise<IteratorResult<SampleGroup> | undefined> {
