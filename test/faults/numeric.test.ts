@@ -19,12 +19,3 @@ testRun("gradients that are not finite: skipped with a warning each, their group
   expect(left.drops["non_finite_gradient"]).toBe(12)
   expect(existsSync(join(run.dir, "summary.json"))).toBe(false)
 }, minute)
-
-testRun("the same with weights that reach the engine: typed, whoever notices first", async () => {
-  const run = await faultyRun({ patch: { train: explosive } })
-  const error = await errorOf(run)
-  expect(["numeric", "worker_failed"]).toContain(error.code)
-  const left = readFolder(run.dir, false)
-  expect(left.failure?.code).toBe(error.code)
-  expect(left.summary).toBeUndefined()
-}, minute)

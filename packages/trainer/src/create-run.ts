@@ -1,6 +1,6 @@
 // The composition root: everything a run is made of, wired together once, taken apart in the opposite order whatever happens.
 // Long because it is the one place where every part meets every other; it holds no logic of its own.
-import { appendFileSync } from "node:fs"
+import { appendFileSync, rmSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { bucketLadder } from "@cohort/batching"
@@ -21,6 +21,7 @@ import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
 import { advantageRule, checkObjective, startEntropy } from "./objective.ts"
+import { patientTransfer } from "./patient-transfer.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
 import { createWatch } from "./watch/watch.ts"
@@ -58,7 +59,11 @@ export async function createRun(options: RunOptions): Promise<Run> {
   checkObjective(config)
   const parent = isAbsolute(config.runDir) ? config.runDir : resolve(options.projectDir, config.runDir)
   const folder = options.resume === undefined ? createRunFolder(parent, config.name, new Date()) : runFolder(resolve(options.resume))
-  if (options.resume !== undefined) checkResume(await readStoredConfig(folder), config)
+  if (options.resume !== undefined) {
+    checkResume(await readStoredConfig(folder), config)
+    // They tell of an end that is no longer one.
+    for (const name of ["failure.json", "summary.json"]) rmSync(join(folder.dir, name), { force: true })
+  }
   writeJson(join(folder.dir, "config.json"), config)
   if (options.origins !== undefined) writeJson(join(folder.dir, "origins.json"), options.origins)
   return { id: folder.id, dir: folder.dir, finished: execute(options, folder) }
@@ -234,7 +239,7 @@ class Execution {
 
   async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers; colocated: Colocated | undefined }> {
     const { env, signal, onUpdate } = this.#options
-    const { backend: settings, inference, train } = this.#config
+    const { backend: settings, inference, train, transfer } = this.#config
     onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
     const runtime = await defaultOpenOptions({
       env, signal,
@@ -244,11 +249,14 @@ class Execution {
     const cores = availableParallelism()
     onUpdate({ kind: "phase", phase: "model", message: `loading ${modelFolder}` })
     const slots = this.#slots()
+    // Checkpoints come and go while the run lives: what is read again later, at an engine's restart or a save, comes from the starting model.
+    // Weights come by a push before anything is generated; where none is made, the checkpoint's must do.
+    const startFolder = transfer.kind === "none" ? (checkpoint ?? modelFolder) : modelFolder
     const openBackend = (): Promise<SpawnedBackend> =>
       spawnEmbeddedBackend(
         { ...runtime, threads: settings.threads === "auto" ? cores : settings.threads },
         {
-          modelFolder: checkpoint ?? modelFolder,
+          modelFolder,
           adamW: { beta1: train.beta1, beta2: train.beta2, epsilon: train.adamEpsilon, weightDecay: train.weightDecay },
           compile: settings.compile, precision: settings.precision, entropy: true,
           formMemory: join(cache, "forms", "train.json"), machine: `${runtime.libraryPath === undefined ? "fallback" : runtime.xlaCacheDir ?? "tensorflow"} ${cores}`,
@@ -260,7 +268,7 @@ class Execution {
         ...(inference.kind === "embedded" && inference.urls.length === 0
           ? {
               engine: {
-                modelFolder: checkpoint ?? modelFolder, modelName, version: this.#progress.step,
+                modelFolder: startFolder, modelName, version: this.#progress.step,
                 runtime: { ...runtime, threads: inference.threads === "auto" ? cores : inference.threads },
                 slots,
                 dtype: inference.dtype,
@@ -276,7 +284,7 @@ class Execution {
     if (own.status === "rejected") throw own.reason
     const backend = opened.value
     if (checkpoint !== undefined) await backend.load(checkpoint)
-    const colocated = own.value === undefined ? await this.#openColocated(backend, checkpoint ?? modelFolder, slots) : undefined
+    const colocated = own.value === undefined ? await this.#openColocated(backend, modelFolder, slots) : undefined
     const servers = own.value ?? colocated!.servers
     const { because, backend: name, version } = backend.info
     if (because !== "") this.#warn(because)
@@ -302,10 +310,11 @@ class Execution {
   async #openTransfer(backend: SpawnedBackend, servers: Servers): Promise<WeightTransfer> {
     const { transfer: settings } = this.#config
     const shared = { pauseMode: settings.pauseMode, pauseTimeoutMs: settings.timeoutMs, loadTimeoutMs: settings.timeoutMs, log: this.#warn }
-    const transfer =
+    const chosen =
       settings.kind === "none" ? noTransfer()
       : settings.kind === "filesystem" || settings.dir !== undefined ? filesystemTransfer({ ...shared, dir: resolve(this.#options.projectDir, settings.dir ?? join(this.#folder.dir, "weights")) })
       : sharedMemoryTransfer({ pauseMode: shared.pauseMode, pauseTimeoutMs: shared.pauseTimeoutMs, loadTimeoutMs: shared.loadTimeoutMs })
+    const transfer = patientTransfer(chosen, servers)
     await transfer.init(backend.weights(), servers.pool.members)
     return this.#closers.add("the weight transfer", transfer, (open) => open.close())
   }

@@ -123,7 +123,8 @@ export async function writeCheckpoint(folder: RunFolder, state: CheckpointState,
   const dir = checkpointDir(folder, state.step)
   const partial = `${dir}.${process.pid}.tmp`
   try {
-    rmSync(partial, { recursive: true, force: true })
+    // Also what a run that was killed left half-written: a run folder has one writer.
+    for (const name of existsSync(folder.checkpointsDir) ? readdirSync(folder.checkpointsDir) : []) if (name.endsWith(".tmp")) rmSync(join(folder.checkpointsDir, name), { recursive: true, force: true })
     mkdirSync(partial, { recursive: true })
     await save(partial)
     writeJson(join(partial, "state.json"), state)

@@ -9,6 +9,8 @@ export interface Servers {
   readonly pool: ServerPool
   /** Process ids of engines started here. */
   pids(): readonly number[]
+  /** Call before a use. Should the use fail, the result tells whether the engine had died and is back: then it is worth another try. */
+  watchRevival(): () => Promise<boolean>
   close(): Promise<void>
 }
 
@@ -25,6 +27,7 @@ export interface ServersOptions {
 
 /** Starts of a dying engine within one run before the run gives up. */
 const maxRestarts = 3
+const deathNoticeMs = 1_000
 export const modelName = "policy"
 
 /**
@@ -38,6 +41,7 @@ export async function openServers(options: ServersOptions): Promise<Servers> {
   return {
     pool: serverPool(servers, { now: () => performance.now(), onChange: onWarning }),
     pids: () => [],
+    watchRevival: () => () => Promise.resolve(false),
     close: async () => void (await Promise.allSettled(servers.map((server) => server.close()))),
   }
 }
@@ -64,26 +68,34 @@ function client(options: ServersOptions, url: string, kind: RunConfig["inference
 
 async function superviseEngine(options: ServersOptions, engine: Omit<HostOptions, "port">): Promise<Servers> {
   const { config, onWarning, logPath, signal } = options
-  const start = (port: number): Promise<EngineProcess> =>
-    spawnEngineProcess({ ...engine, port }, { logPath, startTimeoutMs: config.inference.startTimeoutMs, signal })
-  let current = await start(0)
-  let closing = false
+  const start = (port: number, stop: AbortSignal): Promise<EngineProcess> =>
+    spawnEngineProcess({ ...engine, port }, { logPath, startTimeoutMs: config.inference.startTimeoutMs, signal: stop })
+  let current = await start(0, signal)
+  const closed = new AbortController()
+  let revival = Promise.withResolvers<boolean>()
   let restarts = 0
   // The same port each time: to the pool it is a server that was away, and gets the weights it missed before it serves again.
   const { port, url } = current
   const watch = async (): Promise<void> => {
     for (;;) {
       const code = await current.exited
-      if (closing) return
+      if (closed.signal.aborted) return revival.resolve(false)
       restarts++
-      onWarning(`the engine process ended with ${code}; starting it again (${restarts} of ${maxRestarts})`)
-      if (restarts > maxRestarts) return
-      try {
-        current = await start(port)
-      } catch (error) {
-        if (!closing) onWarning(`the engine process did not start again: ${messageOf(error)}`)
-        return
+      if (restarts > maxRestarts) {
+        onWarning(`the engine process ended with ${code} after ${maxRestarts} restarts; it is not started again`)
+        return revival.resolve(false)
       }
+      onWarning(`the engine process ended with ${code}; starting it again (${restarts} of ${maxRestarts})`)
+      try {
+        current = await start(port, closed.signal)
+      } catch (error) {
+        if (!closed.signal.aborted) onWarning(`the engine process did not start again: ${messageOf(error)}`)
+        return revival.resolve(false)
+      }
+      // Closed in the very moment that it came up: nobody else would end it.
+      if (closed.signal.aborted) await current.stop()
+      revival.resolve(!closed.signal.aborted)
+      revival = Promise.withResolvers()
     }
   }
   const watching = watch()
@@ -91,8 +103,14 @@ async function superviseEngine(options: ServersOptions, engine: Omit<HostOptions
   return {
     pool: serverPool([server], { now: () => performance.now(), onChange: onWarning, patienceMs: config.rollout.generateTimeoutMs }),
     pids: () => [current.pid],
+    watchRevival() {
+      const { exited } = current
+      const back = revival.promise
+      // A connection that breaks is seen before the end of the process that broke it.
+      return async () => (await Promise.race([exited.then(() => true), Bun.sleep(deathNoticeMs).then(() => false)])) && back
+    },
     async close() {
-      closing = true
+      closed.abort()
       await server.close()
       await current.stop()
       await watching
