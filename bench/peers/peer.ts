@@ -1,7 +1,7 @@
 // A peer program in Python that answers one JSON line per request, kept running so that its start is measured by nobody.
 
 export interface Peer {
-  ask(request: object): Promise<{ readonly tokensPerSecond: number }>
+  ask<Answer = { readonly tokensPerSecond: number }>(request: object): Promise<Answer>
   [Symbol.asyncDispose](): Promise<void>
 }
 
@@ -14,7 +14,7 @@ export function startPeer(python: string, program: string): Peer {
   const lines = linesOf(child.stdout)
   const said = new Response(child.stderr).text()
   return {
-    async ask(request) {
+    async ask<Answer>(request: object) {
       child.stdin.write(`${JSON.stringify(request)}\n`)
       await child.stdin.flush()
       const late = Promise.withResolvers<never>()
@@ -22,7 +22,7 @@ export function startPeer(python: string, program: string): Peer {
       try {
         const { value, done } = await Promise.race([lines.next(), late.promise])
         if (done === true) throw new Error(`${program} ended: ${(await said).slice(-2000)}`)
-        return JSON.parse(value) as { tokensPerSecond: number }
+        return JSON.parse(value) as Answer
       } finally {
         clearTimeout(timer)
       }
