@@ -5,15 +5,14 @@ import { availableParallelism } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { bucketLadder } from "@cohort/batching"
 import { checkResume, promptsPerStep, type RunConfig, tokenBudget } from "@cohort/config"
-import { createCursor, createHubClient, type CursorState, hubSettings, openDataset, type PromptCursor } from "@cohort/data"
-import type { EnvironmentFactory, RowSource } from "@cohort/env"
+import { createCursor, type CursorState, type PromptCursor } from "@cohort/data"
+import type { RowSource } from "@cohort/env"
 import { CohortError, messageOf, toCohortError } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
 import type { SetupContext, Tracker } from "@cohort/plugin"
-import { createBiasMonitor, createRolloutWorker, downWeightPolicy, episodeTokenizer, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom, systemClock, type Throttle, throttled } from "@cohort/rollout"
+import { createBiasMonitor, createRolloutWorker, downWeightPolicy, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom, systemClock, type Throttle, throttled } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
-import { openTokenizer } from "@cohort/tokenizer"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
@@ -24,6 +23,7 @@ import { advantageRule, checkObjective, startEntropy } from "./objective.ts"
 import { patientTransfer } from "./patient-transfer.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
+import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from "./tasks.ts"
 import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
@@ -89,12 +89,6 @@ async function execute(options: RunOptions, folder: RunFolder): Promise<RunSumma
   }
 }
 
-interface Tasks {
-  readonly train: RowSource
-  readonly heldOut: RowSource | undefined
-  readonly environment: EnvironmentFactory | undefined
-}
-
 class Execution {
   readonly #options: RunOptions
   readonly #config: RunConfig
@@ -129,7 +123,7 @@ class Execution {
     const ledger = this.#closers.add("the ledger", openLedger(this.#folder.ledgerPath, { now: Date.now }), (open) => open.close())
     if (resumed !== undefined) ledger.append({ kind: kinds.resumed, atMs: Date.now(), step: resumed.state.step })
     const setup = this.#setupContext()
-    const [tasks, rewards] = [await this.#openTasks(setup), await this.#openRewards(setup)]
+    const [tasks, rewards] = [await openTasks(this.#options, setup), await openRewards(this.#options, setup)]
     const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
     const modelFolder = resolve(this.#options.projectDir, config.model.path)
     const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir)
@@ -138,7 +132,7 @@ class Execution {
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
     const transfer = colocated?.transfer ?? (await this.#openTransfer(backend, servers))
     if (colocated === undefined && (resumed !== undefined || config.inference.urls.length > 0)) await transfer.push(this.#progress.step, signal)
-    const services = this.#services(modelFolder, servers, health.maxModelLength)
+    const services = episodeServices(config, modelFolder, servers.pool, health.maxModelLength, this.#warn)
     const trackers = await this.#openTrackers(setup)
     const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services)
 
@@ -196,31 +190,6 @@ class Execution {
       random: seededRandom(this.#config.seed),
       projectDir: this.#options.projectDir,
       run: { id: this.#folder.id, dir: this.#folder.dir },
-    }
-  }
-
-  async #openTasks(setup: SetupContext): Promise<Tasks> {
-    const { registry, projectDir, env } = this.#options
-    const { data, environment } = this.#config
-    for (const name of this.#config.plugins) await registry.load(name, projectDir, "plugins")
-    const isFile = /\.(jsonl|json|parquet)$/.test(data.source)
-    const open = (path: string): Promise<RowSource> =>
-      openDataset({ path: resolve(projectDir, path), promptColumn: data.promptColumn, hub: createHubClient(hubSettings(env)), signal: setup.signal })
-    if (!isFile) {
-      const tasks = await registry.environment(data.source, setup, { options: data.options, askedBy: "data.source" })
-      return { train: tasks.train, heldOut: tasks.heldOut, environment: tasks.environment }
-    }
-    const episodes = environment === undefined ? undefined : await registry.environment(environment.use, setup, { options: environment.options, askedBy: "environment.use" })
-    return { train: await open(data.source), heldOut: data.evalSource === undefined ? undefined : await open(data.evalSource), environment: episodes?.environment }
-  }
-
-  async #openRewards(setup: SetupContext): Promise<{ readonly entries: readonly RewardEntry[]; readonly fullMarks: number }> {
-    const loaded = await Promise.all(
-      this.#config.rewards.map(async (use, index) => ({ use, reward: await this.#options.registry.reward(use.use, setup, { options: use.options, askedBy: `rewards[${index}].use` }) })),
-    )
-    return {
-      entries: loaded.map(({ use, reward }) => ({ name: reward.name, weight: use.weight, reward: reward.reward, timeoutMs: use.deadlineMs, maxAttempts: use.retries + 1 })),
-      fullMarks: loaded[0]?.reward.range?.[1] ?? 1,
     }
   }
 
@@ -319,26 +288,6 @@ class Execution {
     return this.#closers.add("the weight transfer", transfer, (open) => open.close())
   }
 
-  #services(modelFolder: string, servers: Servers, maxModelLength: number): EpisodeServices {
-    const { rollout } = this.#config
-    return {
-      tokenizer: episodeTokenizer(openTokenizer(modelFolder), rollout.chatTemplateArgs as Parameters<typeof episodeTokenizer>[1]),
-      server: servers.pool,
-      clock: systemClock,
-      limits: {
-        maxModelLength, maxTurns: rollout.maxTurns,
-        generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: 60_000, environmentTimeoutMs: 60_000,
-        episodeTimeoutMs: rollout.maxTurns * rollout.generateTimeoutMs, forkThresholdTokens: rollout.forkThresholdTokens,
-      },
-      log: this.#warn,
-    }
-  }
-
-  #sampling(): Parameters<typeof evaluate>[0]["sampling"] {
-    const { maxCompletionTokens, temperature, topP, topK, minP, repetitionPenalty } = this.#config.rollout
-    return { maxTokens: maxCompletionTokens, temperature, topP, topK, minP, repetitionPenalty, stopTokenIds: [] }
-  }
-
   #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger): GroupRolloutWorker {
     const { rollout, staleness, seed } = this.#config
     const groupsPerStep = promptsPerStep(this.#config)
@@ -350,7 +299,7 @@ class Execution {
       groupSize: rollout.groupSize,
       rules: { maxAttempts: 3, minMembers: 2 },
       retryDelayMs: 500,
-      sampling: this.#sampling(),
+      sampling: samplingOf(this.#config),
       seed,
       environmentOf: () => tasks.environment,
       rewards,
@@ -386,7 +335,7 @@ class Execution {
     const report = await evaluate({
       ...services,
       source: tasks.heldOut, prompts: settings.prompts, samples: settings.samples,
-      sampling: { ...this.#sampling(), temperature: settings.temperature },
+      sampling: { ...samplingOf(this.#config), temperature: settings.temperature },
       seed, rewards, fullMarks, step, retryDelayMs: 500, signal: this.#options.signal,
       concurrency: 2 * this.#slots(),
       ...(tasks.environment === undefined ? {} : { environment: tasks.environment }),

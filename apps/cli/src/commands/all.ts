@@ -7,6 +7,7 @@ export const root: CommandGroup = {
     quickstart: async () => (await import("./quickstart.ts")).quickstart,
     init: async () => (await import("./init.ts")).init,
     train: async () => (await import("./train.ts")).train,
+    passrate: async () => (await import("./passrate.ts")).passrate,
     serve: async () => (await import("./serve.ts")).serve,
     config: async () => (await import("./config.ts")).config,
     runtime: async () => (await import("./runtime.ts")).runtime,

@@ -1,0 +1,120 @@
+// Measures a model before a run: its completions of a sample of the training prompts, by the servers, episodes and rewards that the run would use.
+import { mkdtemp, rm } from "node:fs/promises"
+import { availableParallelism, tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { promptsPerStep } from "@cohort/config"
+import { CohortError } from "@cohort/errors"
+import { waitUntilReady } from "@cohort/inference"
+import { type Episode, type EpisodeServices, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
+import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
+import { passRateOf, type PassRateReport, type PromptOutcome } from "./pass-rate.ts"
+import type { RunOptions } from "./run.ts"
+import { modelName, openServers, type Servers } from "./servers.ts"
+import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from "./tasks.ts"
+
+/** Sequences that the embedded engine decodes at once. */
+const defaultSlots = 32
+
+export interface MeasureOptions extends Pick<RunOptions, "config" | "registry" | "projectDir" | "env" | "signal" | "onUpdate"> {
+  readonly prompts: number
+  /** Completions per prompt. */
+  readonly samples: number
+}
+
+/**
+ * Samples training prompts and says whether GRPO will have a signal on them.
+ *
+ * @throws CohortError as opening a run does; `reward_failed` when nothing could be scored, `aborted`
+ * @example
+ * const report = await measurePassRate({ config, registry, projectDir, env, signal, onUpdate, prompts: 64, samples: 16 })
+ */
+export async function measurePassRate(options: MeasureOptions): Promise<PassRateReport> {
+  const { config, projectDir, signal, onUpdate } = options
+  const warn = (message: string): void => onUpdate({ kind: "warning", message })
+  const dir = await mkdtemp(join(tmpdir(), "cohort-passrate-"))
+  let servers: Servers | undefined
+  try {
+    const setup = { signal, log: warn, random: seededRandom(config.seed), projectDir, run: { id: "passrate", dir } }
+    const tasks = await openTasks(options, setup)
+    const rewards = await openRewards(options, setup)
+    const modelFolder = resolve(projectDir, config.model.path)
+    servers = await openMeasured(options, modelFolder, join(dir, "engine.log"), warn)
+    const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
+    const services = episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn)
+    const outcomes = await sampleAll(options, tasks, rewards, services)
+    return passRateOf(outcomes, { groupSize: config.rollout.groupSize, groupsPerStep: promptsPerStep(config) })
+  } finally {
+    await servers?.close()
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+async function openMeasured(options: MeasureOptions, modelFolder: string, logPath: string, onWarning: (message: string) => void): Promise<Servers> {
+  const { config, env, signal, onUpdate } = options
+  const { inference } = config
+  if (inference.urls.length > 0 || inference.kind !== "embedded") return openServers({ config, env, logPath, startVersion: 0, signal, onWarning })
+  onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
+  const runtime = await defaultOpenOptions({ env, signal, onProgress: ({ message, bytes, totalBytes }) => onUpdate({ kind: "progress", message, done: bytes, total: totalBytes }) })
+  return openServers({
+    config, env, logPath, startVersion: 0, signal, onWarning,
+    engine: {
+      modelFolder, modelName, version: 0,
+      runtime: { ...runtime, threads: inference.threads === "auto" ? availableParallelism() : inference.threads },
+      slots: inference.slots === "auto" ? defaultSlots : inference.slots,
+      dtype: inference.dtype,
+      formMemory: join(cacheFolder(env, systemHost().home), "forms", "decode.json"),
+      ...(inference.maxModelLength === "auto" ? {} : { maxModelLength: inference.maxModelLength }),
+    },
+  })
+}
+
+interface Answer {
+  readonly episode: Episode
+  readonly total: number
+  readonly first: number | null
+}
+
+async function sampleAll(options: MeasureOptions, tasks: Tasks, rewards: Awaited<ReturnType<typeof openRewards>>, services: EpisodeServices): Promise<readonly PromptOutcome[]> {
+  const { config, signal, onUpdate, samples } = options
+  const { size } = tasks.train
+  const count = Math.min(options.prompts, size)
+  onUpdate({ kind: "phase", phase: "eval", message: `${samples} completions of each of ${count} prompts` })
+  const offset = Math.floor(seededRandom(seedOf(config.seed, 0x9a55))() * size)
+  // Spread over the whole set: files are often sorted by difficulty.
+  const rows = Array.from({ length: count }, (_, prompt) => tasks.train.at((offset + Math.floor((prompt * size) / count)) % size))
+  const answers = rows.map((): Answer[] => [])
+  const failed = rows.map(() => 0)
+  const firstName = rewards.entries[0]?.name ?? "environment"
+  const jobs = Array.from({ length: count * samples }, (_, job) => job)
+  let finished = 0
+
+  const sampleOne = async (prompt: number, member: number): Promise<Answer | undefined> => {
+    const row = rows[prompt]!
+    const seed = seedOf(config.seed, prompt, member)
+    const environment = tasks.environment === undefined ? {} : { environment: tasks.environment }
+    const result = await runEpisode({ ...services, ...environment, row, member, signal, rolloutId: `passrate.${prompt}.${member}`, random: seededRandom(seed), sampling: { ...samplingOf(config), seed } })
+    if (result.kind === "failed") return undefined
+    const [score] = await scoreEpisodes([result.episode], { ...services, rewards: rewards.entries, row, environmentWeight: 1, policyVersion: 0, retryDelayMs: 500, signal })
+    return score?.kind === "scored" ? { episode: result.episode, total: score.total, first: score.parts[firstName] ?? null } : undefined
+  }
+  const work = async (): Promise<void> => {
+    for (let job = jobs.shift(); job !== undefined && !signal.aborted; job = jobs.shift()) {
+      const prompt = Math.floor(job / samples)
+      const answer = await sampleOne(prompt, job % samples)
+      if (answer === undefined) failed[prompt]!++
+      else answers[prompt]!.push(answer)
+      onUpdate({ kind: "progress", message: "completions", done: ++finished, total: count * samples })
+    }
+  }
+  const concurrency = 2 * (config.inference.slots === "auto" ? defaultSlots : config.inference.slots)
+  await Promise.all(Array.from({ length: Math.min(concurrency, jobs.length) }, work))
+  if (signal.aborted) throw new CohortError("aborted", "the measurement was interrupted")
+  return answers.map((members, prompt): PromptOutcome => ({
+    id: rows[prompt]!.id,
+    rewards: members.map(({ total }) => total),
+    passed: members.filter(({ first }) => first !== null && first >= rewards.fullMarks).length,
+    truncated: members.filter(({ episode }) => episode.truncated).length,
+    failed: failed[prompt]!,
+    tokens: members.reduce((sum, { episode }) => sum + episode.completionIds.length, 0),
+  }))
+}
