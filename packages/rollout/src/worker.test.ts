@@ -1,3 +1,4 @@
+// Long because it goes through the whole life of the worker, one story a test.
 import { expect, test } from "bun:test"
 import { CohortError } from "@cohort/errors"
 import fc from "fast-check"

@@ -1,5 +1,6 @@
 // The rollout worker: admits groups as the staleness policy allows, runs them side by side, hands them to the trainer oldest first.
 // Every admitted occurrence leaves exactly once: taken, dropped with a reason, or given back.
+// Long because admission, hand-over and stop share one set of open groups: apart, each would need the others' inside.
 import { CohortError, messageOf } from "@cohort/errors"
 import { withDeadline } from "./deadline.ts"
 import { DropBudget } from "./drop-budget.ts"
