@@ -15,7 +15,7 @@ import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from 
 /** Sequences that the embedded engine decodes at once. */
 const defaultSlots = 32
 
-export interface MeasureOptions extends Pick<RunOptions, "config" | "registry" | "projectDir" | "env" | "signal" | "onUpdate"> {
+export interface MeasureOptions extends ServeOptions {
   readonly prompts: number
   /** Completions per prompt. */
   readonly samples: number
@@ -29,27 +29,47 @@ export interface MeasureOptions extends Pick<RunOptions, "config" | "registry" |
  * const report = await measurePassRate({ config, registry, projectDir, env, signal, onUpdate, prompts: 64, samples: 16 })
  */
 export async function measurePassRate(options: MeasureOptions): Promise<PassRateReport> {
-  const { config, projectDir, signal, onUpdate } = options
-  const warn = (message: string): void => onUpdate({ kind: "warning", message })
-  const dir = await mkdtemp(join(tmpdir(), "cohort-passrate-"))
-  let servers: Servers | undefined
-  try {
-    const setup = { signal, log: warn, random: seededRandom(config.seed), projectDir, run: { id: "passrate", dir } }
-    const tasks = await openTasks(options, setup)
-    const rewards = await openRewards(options, setup)
-    const modelFolder = resolve(projectDir, config.model.path)
-    servers = await openMeasured(options, modelFolder, join(dir, "engine.log"), warn)
-    const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
-    const services = episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn)
+  const { config } = options
+  return withServedModel(options, resolve(options.projectDir, config.model.path), async ({ tasks, rewards, services }) => {
     const outcomes = await sampleAll(options, tasks, rewards, services)
     return passRateOf(outcomes, { groupSize: config.rollout.groupSize, groupsPerStep: promptsPerStep(config) })
+  })
+}
+
+/** What measuring needs of a run, without training. */
+export type ServeOptions = Pick<RunOptions, "config" | "registry" | "projectDir" | "env" | "signal" | "onUpdate">
+
+export interface ServedModel {
+  readonly tasks: Tasks
+  readonly rewards: Awaited<ReturnType<typeof openRewards>>
+  readonly services: EpisodeServices
+}
+
+/** Opens what the config names around a model that is served, runs `body`, and takes it all apart again. */
+export async function withServedModel<T>(options: ServeOptions, modelFolder: string, body: (served: ServedModel) => Promise<T>): Promise<T> {
+  const { config, projectDir, signal, onUpdate } = options
+  const warn = (message: string): void => onUpdate({ kind: "warning", message })
+  const dir = await mkdtemp(join(tmpdir(), "cohort-measure-"))
+  let servers: Servers | undefined
+  try {
+    const setup = { signal, log: warn, random: seededRandom(config.seed), projectDir, run: { id: "measure", dir } }
+    const tasks = await openTasks(options, setup)
+    const rewards = await openRewards(options, setup)
+    servers = await openMeasured(options, modelFolder, join(dir, "engine.log"), warn)
+    const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
+    return await body({ tasks, rewards, services: episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn) })
   } finally {
     await servers?.close()
     await rm(dir, { recursive: true, force: true })
   }
 }
 
-async function openMeasured(options: MeasureOptions, modelFolder: string, logPath: string, onWarning: (message: string) => void): Promise<Servers> {
+/** Completions that are asked for at once: twice what the engine decodes, so that it never waits. */
+export function measuredConcurrency({ inference }: RunOptions["config"]): number {
+  return 2 * (inference.slots === "auto" ? defaultSlots : inference.slots)
+}
+
+async function openMeasured(options: ServeOptions, modelFolder: string, logPath: string, onWarning: (message: string) => void): Promise<Servers> {
   const { config, env, signal, onUpdate } = options
   const { inference } = config
   if (inference.urls.length > 0 || inference.kind !== "embedded") return openServers({ config, env, logPath, startVersion: 0, signal, onWarning })
@@ -106,8 +126,7 @@ async function sampleAll(options: MeasureOptions, tasks: Tasks, rewards: Awaited
       onUpdate({ kind: "progress", message: "completions", done: ++finished, total: count * samples })
     }
   }
-  const concurrency = 2 * (config.inference.slots === "auto" ? defaultSlots : config.inference.slots)
-  await Promise.all(Array.from({ length: Math.min(concurrency, jobs.length) }, work))
+  await Promise.all(Array.from({ length: Math.min(measuredConcurrency(config), jobs.length) }, work))
   if (signal.aborted) throw new CohortError("aborted", "the measurement was interrupted")
   return answers.map((members, prompt): PromptOutcome => ({
     id: rows[prompt]!.id,

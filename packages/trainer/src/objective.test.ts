@@ -31,9 +31,10 @@ test("group advantages are the rule's, and the window leaves them", () => {
 test("batch scaling divides by the deviation of all rewards of the step, on every row of a rollout", () => {
   const config = configWith({ advantageScale: "batch", standardDeviation: "population", advantageEpsilon: 0 })
   expect(advantageRule(config)([4, 0])).toEqual([0, 0])
-  // Rewards 4, 0, 2, 2: mean 2, population deviation sqrt(2).
-  const advantages = windowSamples(config, [group("a", [4, 0]), group("b", [2, 2])]).map((sample) => sample.advantage)
-  expect(advantages.map((value) => Number(value.toFixed(4)))).toEqual([1.4142, 1.4142, -1.4142, 0, 0, 0])
+  // Rewards 6, 0, 3, 3: mean 3, population deviation sqrt(4.5) = 2.1213; both groups are centred on 3.
+  const advantages = windowSamples(config, [group("a", [6, 0]), group("b", [3, 3])]).map((sample) => sample.advantage)
+  const unit = Math.SQRT2
+  for (const [i, expected] of [unit, unit, -unit, 0, 0, 0].entries()) expect(advantages[i]!).toBeCloseTo(expected, 5)
 })
 
 test("gdpo normalises each reward by itself with its weight", () => {

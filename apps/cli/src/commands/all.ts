@@ -8,6 +8,7 @@ export const root: CommandGroup = {
     init: async () => (await import("./init.ts")).init,
     train: async () => (await import("./train.ts")).train,
     passrate: async () => (await import("./passrate.ts")).passrate,
+    eval: async () => (await import("./eval.ts")).evaluation,
     serve: async () => (await import("./serve.ts")).serve,
     config: async () => (await import("./config.ts")).config,
     runtime: async () => (await import("./runtime.ts")).runtime,
