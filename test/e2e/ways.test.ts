@@ -1,0 +1,42 @@
+// The ways to run the one loop: on-policy, asynchronous, colocated, with a reference policy and corrections. Short runs of the real parts.
+import { expect } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { openLedgerReader } from "@cohort/ledger"
+import { faultyRun, type Patch, summaryOf, temporaryFolder, testRun } from "../faults/faulty-run.ts"
+
+const timeoutMs = 60_000
+
+async function finish(patch: Patch): Promise<{ readonly steps: readonly Readonly<Record<string, number>>[]; readonly dir: string }> {
+  const run = await faultyRun({ patch, runDir: await temporaryFolder() })
+  await summaryOf(run)
+  const steps = readFileSync(join(run.dir, "metrics.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line) as Record<string, number>)
+  using ledger = openLedgerReader(join(run.dir, "events.db"))
+  expect(ledger.audit({ ended: true })).toMatchObject({ ok: true, violations: [], missing: [] })
+  return { steps, dir: run.dir }
+}
+
+testRun("max staleness 0 is on-policy: every trained token is of the version being trained, and engine and trainer agree on its log-prob", async () => {
+  const { steps } = await finish({ staleness: { maxSteps: 0 } })
+  expect(steps.map((step) => step["age/max"])).toEqual([0, 0, 0, 0])
+  for (const step of steps) expect(step["kl/behavior"]!).toBeLessThan(1e-6)
+}, timeoutMs)
+
+testRun("asynchronous: later steps train on older samples, never past the bound", async () => {
+  const { steps } = await finish({ staleness: { maxSteps: 2 }, train: { steps: 6 } })
+  const ages = steps.map((step) => step["age/max"]!)
+  expect(Math.max(...ages)).toBeGreaterThan(0)
+  expect(Math.max(...ages)).toBeLessThanOrEqual(2)
+}, timeoutMs)
+
+testRun("colocated: the engine computes on the trainer's weights, nothing travels, and each token has one version", async () => {
+  const { steps } = await finish({ staleness: { maxSteps: 0 }, inference: { colocated: true } })
+  expect(steps.map((step) => step["age/max"])).toEqual([0, 0, 0, 0])
+  for (const step of steps) expect(step["kl/behavior"]!).toBeLessThan(1e-6)
+}, timeoutMs)
+
+testRun("a KL to the starting policy is nothing at the first step and something once the policy has moved", async () => {
+  const { steps } = await finish({ objective: { klCoefficient: 0.05, correction: "token_truncate" }, train: { steps: 3, learningRate: 1e-3 }, staleness: { maxSteps: 0 } })
+  expect(Math.abs(steps[0]!["kl/reference"]!)).toBeLessThan(1e-6)
+  expect(steps[2]!["kl/reference"]!).toBeGreaterThan(1e-6)
+}, timeoutMs)
