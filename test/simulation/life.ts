@@ -5,7 +5,7 @@ import { type RunConfig, resolveConfig } from "@cohort/config"
 import { createCursor, type CursorState, type PromptCursor, restoreCursor } from "@cohort/data"
 import { CohortError, isCohortError } from "@cohort/errors"
 import { kinds, type LedgerEventInput } from "@cohort/ledger"
-import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
+import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, maskPolicy, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
 import { createVirtualClock, type VirtualClock } from "@cohort/rollout/testing"
 import { createWatch, lostAndWaiting, type Progress, resumeCursor, type StopReason, trainLoop } from "@cohort/trainer/loop"
 import { type Bug, faultyCursor } from "./bug.ts"
@@ -34,7 +34,7 @@ export interface LifeEnd {
   readonly step: number
 }
 
-const policies = { paced: pacedPolicy, drop: dropPolicy, downWeight: downWeightPolicy() }
+const policies = { paced: pacedPolicy, drop: dropPolicy, downWeight: downWeightPolicy(), mask: maskPolicy }
 const template = resolveConfig({ model: { path: "policy" }, data: { source: "simulated" } })
 
 function configOf(scenario: Scenario): RunConfig {
@@ -184,6 +184,7 @@ class Life {
       promptTimeoutMs: 1_000,
       policy: throttled(policies[scenario.policy], this.#throttle),
       startVersion: this.progress.step,
+      overdue: scenario.overdue,
       heartbeatMs: 1_000,
       stopTimeoutMs: 15_000,
       maxConsecutiveFailures: 4 * groupsPerStep + 4,

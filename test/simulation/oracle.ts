@@ -113,12 +113,17 @@ export class Oracle {
   /** The trainer got a group: no older one may have been waiting. */
   taken(group: SampleGroup): void {
     const open = this.#open.get(group.occurrence)
-    if (open?.queued === undefined) this.problem(`occurrence ${group.occurrence} was taken without having been queued`)
-    else open.queued = undefined
+    if (open?.queued === undefined) {
+      this.problem(`occurrence ${group.occurrence} was taken without having been queued`)
+      return
+    }
+    // As it was queued: a policy that masks hands it out without its oldest tokens.
+    const { oldestVersion } = open.queued
+    open.queued = undefined
     for (const [occurrence, { queued }] of this.#open) {
       if (queued === undefined) continue
-      const older = queued.oldestVersion < group.oldestVersion || (queued.oldestVersion === group.oldestVersion && occurrence < group.occurrence)
-      if (older) this.problem(`occurrence ${group.occurrence} of version ${group.oldestVersion} was taken before ${occurrence} of version ${queued.oldestVersion}`)
+      const older = queued.oldestVersion < oldestVersion || (queued.oldestVersion === oldestVersion && occurrence < group.occurrence)
+      if (older) this.problem(`occurrence ${group.occurrence} of version ${oldestVersion} was taken before ${occurrence} of version ${queued.oldestVersion}`)
     }
   }
 

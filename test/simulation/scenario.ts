@@ -38,7 +38,8 @@ export interface Scenario {
   readonly seed: number
   /** Nothing goes wrong by itself: such a run must reach its last step. */
   readonly calm: boolean
-  readonly policy: "paced" | "drop" | "downWeight"
+  readonly policy: "paced" | "drop" | "downWeight" | "mask"
+  readonly overdue: "continue" | "cancel"
   readonly steps: number
   readonly groupsPerStep: number
   readonly groupSize: number
@@ -98,7 +99,7 @@ export function scenarioOf(seed: number): Scenario {
   const int = (low: number, high: number): number => low + Math.floor(random() * (high - low + 1))
   const pick = <T>(...values: readonly T[]): T => values[Math.floor(random() * values.length)]!
   const rarely = (share: number, high: number): number => (random() < share ? random() * high : 0)
-  const policy = pick("paced", "paced", "paced", "drop", "downWeight")
+  const policy = pick("paced", "paced", "paced", "paced", "drop", "downWeight", "mask")
   const stepsPerSync = pick(1, 1, 1, 2, 3)
   const groupsPerStep = int(1, 4)
   const groupSize = int(2, 4)
@@ -130,6 +131,7 @@ export function scenarioOf(seed: number): Scenario {
   }
   return {
     seed, calm, policy, stepsPerSync, groupsPerStep, groupSize, engines, rates, maxGroupsInFlight,
+    overdue: policy !== "paced" && random() < 0.4 ? "cancel" : "continue",
     steps: int(3, 8),
     maxStaleness: stepsPerSync - 1 + pick(0, 0, 1, 1, 2, 4),
     iterations: pick(1, 1, 1, 2),

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { Environment, EnvironmentFactory, ToolSet } from "@cohort/env"
 import { CohortError } from "@cohort/errors"
-import { type Episode, type EpisodeLimits, type EpisodeResult, runEpisode, runSharedEpisodes } from "./episode.ts"
+import { type Episode, type EpisodeLimits, type EpisodeResult, runEpisode, runSharedEpisodes, type TurnMode } from "./episode.ts"
 import type { RolloutFailure } from "./generation.ts"
 import { seededRandom } from "./random.ts"
 import { idsOf, plainTokenizer } from "./testing/plain-tokenizer.ts"
@@ -14,7 +14,7 @@ const sampling = { maxTokens: 64, temperature: 1, topP: 1, topK: 0, minP: 0, rep
 async function play(
   words: readonly string[],
   environment?: EnvironmentFactory,
-  over: { readonly limits?: Partial<EpisodeLimits>; readonly server?: Partial<SimulatedServerOptions>; readonly prompt?: string; readonly signal?: AbortSignal } = {},
+  over: { readonly limits?: Partial<EpisodeLimits>; readonly server?: Partial<SimulatedServerOptions>; readonly prompt?: string; readonly signal?: AbortSignal; readonly turnMode?: TurnMode } = {},
 ) {
   const clock = createVirtualClock()
   let turn = 0
@@ -25,6 +25,7 @@ async function play(
     row: { id: "r", prompt: over.prompt ?? "hi", answer: 7 }, random: seededRandom(1), signal: over.signal ?? new AbortController().signal,
     limits: { maxModelLength: 1000, maxTurns: 4, generateTimeoutMs: 5000, toolTimeoutMs: 1000, environmentTimeoutMs: 500, episodeTimeoutMs: 20_000, forkThresholdTokens: 1024, ...over.limits },
     ...(environment === undefined ? {} : { environment }),
+    ...(over.turnMode === undefined ? {} : { turnMode: over.turnMode }),
   }))
   return { result, server, clock, logged }
 }
@@ -188,4 +189,33 @@ test("shared episodes: one request for the group, each member checked by itself"
   expect(server.requests.map(({ n }) => n)).toEqual([3])
   expect(results.map(({ kind }) => kind)).toEqual(["failed", "finished", "finished"])
   expect(episodeOf(results[2]!)).toMatchObject({ rolloutId: "c", member: 2 })
+})
+
+test("rendered again each turn, a rewritten call forks or realigns as the threshold says; appended it stays as it was", async () => {
+  const add = { description: "adds", run: () => 7 }
+  const words = [`call add {"a": 3,"b": 4}`, "7"]
+  const appended = episodeOf((await play(words, withTools({ add }))).result)
+  expect(appended).toMatchObject({ tally: { transitions: 1, clean: 1, fork: 0 }, endedBy: "stop" })
+  const realigned = episodeOf((await play(words, withTools({ add }), { turnMode: "messages" })).result)
+  expect(realigned.tally).toMatchObject({ clean: 0, realign: 1, fork: 0 })
+  expect(text(realigned.rows[0]!.tokenIds)).toContain(`call add {"a":3,"b":4}`)
+  const forked = episodeOf((await play(words, withTools({ add }), { turnMode: "messages", limits: { forkThresholdTokens: 2 } })).result)
+  expect(forked.tally).toMatchObject({ fork: 1 })
+  expect(forked.rows.map((row) => text(row.tokenIds.filter((_, i) => row.lossMask[i] === 1)))).toEqual([`call add {"a": 3,"b": 4}|`, "7|"])
+})
+
+test("tool rounds and tokens in all are bounded, each with its reason", async () => {
+  const look = { description: "", run: () => "seen" }
+  const words = ["call look", "call look", "call look", "done"]
+  const none = episodeOf((await play(words, withTools({ look }), { limits: { maxToolRounds: 0 } })).result)
+  expect(none).toMatchObject({ turns: 1, toolCalls: 0, endedBy: "toolRounds", truncated: true })
+  const two = episodeOf((await play(words, withTools({ look }), { limits: { maxToolRounds: 2 } })).result)
+  expect(two).toMatchObject({ turns: 3, toolCalls: 2, endedBy: "toolRounds" })
+  const { result, server } = await play(words, withTools({ look }), { limits: { maxEpisodeTokens: 15 } })
+  expect(episodeOf(result)).toMatchObject({ turns: 2, endedBy: "length", truncated: true })
+  expect(server.requests.map(({ sampling: { maxTokens } }) => maxTokens)).toEqual([15, 5])
+  const exact = episodeOf((await play(words, withTools({ look }), { limits: { maxEpisodeTokens: 20 } })).result)
+  expect(exact).toMatchObject({ turns: 2, endedBy: "episodeTokens", truncated: true })
+  const spoken = episodeOf((await play(["a"], () => ({ reset: () => undefined, respond: () => ({ done: true }) }))).result)
+  expect(spoken).toMatchObject({ endedBy: "environment", truncated: false })
 })

@@ -9,7 +9,7 @@ import { closeEnvironment, environmentReply, environmentScore, openEnvironment, 
 import { failed, failureOfError, isFailure, type RolloutFailure, turnOf } from "./generation.ts"
 import type { Clock } from "./protocol.ts"
 import type { Random } from "./random.ts"
-import { reconcile, type TokenRow, type TurnRecord } from "./reconcile.ts"
+import { reconcile, type ReconcileTally, type TokenRow, type TurnRecord } from "./reconcile.ts"
 import { runTools, toolSchemas } from "./tools.ts"
 
 /** Bounds of a rollout; each is a deadline of its own. */
@@ -24,7 +24,20 @@ export interface EpisodeLimits {
   readonly environmentTimeoutMs: number
   readonly episodeTimeoutMs: number
   readonly forkThresholdTokens: number
+  /** Turns whose tool calls are run; without it only `maxTurns` bounds them. 0 runs none. */
+  readonly maxToolRounds?: number
+  /** Tokens that the model may generate over all turns of a rollout. */
+  readonly maxEpisodeTokens?: number
 }
+
+/**
+ * How the next turn's prompt is made. `tokens`: what was generated stays as it is, the new messages are appended. `messages`: the template renders
+ * the whole conversation again, which may rewrite earlier turns; rows fork where it does.
+ */
+export type TurnMode = "tokens" | "messages"
+
+/** Why a rollout ended. All but the first two cut it short. */
+export type EpisodeEnd = "stop" | "environment" | "length" | "window" | "turns" | "toolRounds" | "episodeTokens"
 
 /** What all rollouts of a worker share. */
 export interface EpisodeServices {
@@ -33,6 +46,8 @@ export interface EpisodeServices {
   readonly clock: Clock
   readonly limits: EpisodeLimits
   readonly log: (message: string) => void
+  /** `tokens` when absent. */
+  readonly turnMode?: TurnMode
 }
 
 export interface EpisodeOptions extends EpisodeServices {
@@ -57,8 +72,11 @@ export interface Episode {
   readonly completionIds: Int32Array
   readonly turns: number
   readonly finishReason: "stop" | "length"
-  /** Cut by the length limit, the window or `maxTurns`. */
+  readonly endedBy: EpisodeEnd
+  /** Cut by a limit: of length, window, turns, tool rounds or tokens in all. */
   readonly truncated: boolean
+  /** How the turns joined. */
+  readonly tally: ReconcileTally
   readonly toolCalls: number
   readonly toolFailures: number
   /** Time in tools and in the environment's answers, ms. */
@@ -130,14 +148,16 @@ interface Story {
   readonly completion: Message[]
   text: string
   finishReason: "stop" | "length"
-  truncated: boolean
+  endedBy: EpisodeEnd
+  tokens: number
+  toolRounds: number
   toolCalls: number
   toolFailures: number
   toolMs: number
 }
 
 function newStory(prompt: string | readonly Message[]): Story {
-  return { prompt, turns: [], completion: [], text: "", finishReason: "stop", truncated: false, toolCalls: 0, toolFailures: 0, toolMs: 0 }
+  return { prompt, turns: [], completion: [], text: "", finishReason: "stop", endedBy: "stop", tokens: 0, toolRounds: 0, toolCalls: 0, toolFailures: 0, toolMs: 0 }
 }
 
 async function converse(options: EpisodeOptions, environment: Environment | undefined): Promise<EpisodeResult> {
@@ -151,15 +171,17 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
   let promptIds = encode(() => tokenizer.encodePrompt(prompt, schemas))
   for (let turn = 0; ; turn++) {
     if (isFailure(promptIds)) return promptIds
-    const generations = await generate(options, promptIds, 1, turn)
+    const tokensLeft = (limits.maxEpisodeTokens ?? Number.POSITIVE_INFINITY) - story.tokens
+    const generations = await generate(options, promptIds, 1, turn, tokensLeft)
     if (isFailure(generations)) {
       // A later turn that no longer fits ends the rollout; what was generated stays.
       if (generations.reason !== "prompt_too_long" || turn === 0) return generations
-      story.truncated = true
+      story.endedBy = "window"
       break
     }
-    const checked = turnOf(promptIds, generations[0])
-    if (isFailure(checked)) return checked
+    const made = turnOf(promptIds, generations[0])
+    if (isFailure(made)) return made
+    const checked = turn > 0 && options.turnMode !== "messages" ? { ...made, continues: true } : made
     const parsed = record(story, tokenizer, checked, generations[0]!, toolNames)
     // A turn cut by length may hold half a call: nothing is run, nothing is asked again.
     if (story.finishReason === "length") break
@@ -169,14 +191,35 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
     if (isFailure(reply)) return reply
     story.completion.push(...reply.messages)
     if (reply.done) break
-    const calls = parsed.message.tool_calls ?? []
-    const delta = encode(() => continuationIds(tokenizer, checked.tokenIds, calls, reply.messages, schemas))
-    if (isFailure(delta)) return delta
-    promptIds = concat(promptIds, checked.tokenIds, delta)
+    if (limits.maxEpisodeTokens !== undefined && story.tokens >= limits.maxEpisodeTokens) {
+      story.endedBy = "episodeTokens"
+      break
+    }
+    promptIds = nextPrompt(options, { prompt, story, turn: checked, parsed, messages: reply.messages, schemas })
   }
   const result = finish(story, { ...options, forkThresholdTokens: limits.forkThresholdTokens })
   if (isFailure(result) || environment?.score === undefined) return result
   return { kind: "finished", episode: { ...result.episode, environmentScore: await environmentScore(options, environment) } }
+}
+
+/** The whole prompt of the turn that follows. */
+function nextPrompt(
+  { tokenizer, turnMode = "tokens" }: EpisodeOptions,
+  so: {
+    readonly prompt: string | readonly Message[]
+    readonly story: Story
+    readonly turn: TurnRecord
+    readonly parsed: ParsedAssistant
+    readonly messages: readonly Message[]
+    readonly schemas: ReturnType<typeof toolSchemas>
+  },
+): Int32Array | RolloutFailure {
+  if (turnMode === "messages") {
+    const opening: readonly Message[] = typeof so.prompt === "string" ? [{ role: "user", content: so.prompt }] : so.prompt
+    return encode(() => tokenizer.encodePrompt([...opening, ...so.story.completion], so.schemas))
+  }
+  const delta = encode(() => continuationIds(tokenizer, so.turn.tokenIds, so.parsed.message.tool_calls ?? [], so.messages, so.schemas))
+  return isFailure(delta) ? delta : concat(so.turn.promptIds, so.turn.tokenIds, delta)
 }
 
 /** Tool results or the environment's words; `done` when nobody speaks any more. */
@@ -191,10 +234,12 @@ async function answer(
   const toolCalls = parsed.message.tool_calls ?? []
   const wantsTools = environment?.tools !== undefined && toolCalls.length + (parsed.callErrors?.length ?? 0) > 0
   if (wantsTools) {
-    if (lastTurn) {
-      story.truncated = true
+    const noMoreRounds = story.toolRounds >= (options.limits.maxToolRounds ?? Number.POSITIVE_INFINITY)
+    if (lastTurn || noMoreRounds) {
+      story.endedBy = noMoreRounds ? "toolRounds" : "turns"
       return { messages: [], done: true }
     }
+    story.toolRounds++
     const run = await runTools(parsed, environment?.tools, ctx, { clock: options.clock, toolTimeoutMs: options.limits.toolTimeoutMs })
     story.toolCalls += run.calls
     story.toolFailures += run.failures
@@ -202,8 +247,11 @@ async function answer(
   }
   if (environment === undefined) return { messages: [], done: true }
   const reply = await environmentReply(options, environment, { message: parsed.message, text: parsed.text, toolCalls, turn: story.turns.length - 1 })
-  if (isFailure(reply) || reply.done || !lastTurn) return reply
-  story.truncated = true
+  if (isFailure(reply) || reply.done || !lastTurn) {
+    if (!isFailure(reply) && reply.done && environment.respond !== undefined) story.endedBy = "environment"
+    return reply
+  }
+  story.endedBy = "turns"
   return { ...reply, done: true }
 }
 
@@ -213,6 +261,7 @@ async function generate(
   promptIds: Int32Array,
   n: number,
   turn: number,
+  tokensLeft: number = options.limits.maxEpisodeTokens ?? Number.POSITIVE_INFINITY,
 ): Promise<readonly Generation[] | RolloutFailure> {
   const { server, clock, limits, sampling, signal } = options
   const room = limits.maxModelLength - promptIds.length
@@ -226,7 +275,7 @@ async function generate(
         n,
         sampling: {
           ...sampling,
-          maxTokens: Math.min(sampling.maxTokens, room),
+          maxTokens: Math.min(sampling.maxTokens, room, tokensLeft),
           ...(sampling.seed === undefined ? {} : { seed: sampling.seed + turn }),
         },
         signal: inner,
@@ -243,7 +292,8 @@ function record(story: Story, tokenizer: EpisodeTokenizer, turn: TurnRecord, gen
   story.completion.push(parsed.message)
   story.text = parsed.text
   story.finishReason = generation.finishReason === "length" ? "length" : "stop"
-  if (story.finishReason === "length") story.truncated = true
+  story.tokens += turn.tokenIds.length
+  if (story.finishReason === "length") story.endedBy = "length"
   return parsed
 }
 
@@ -251,9 +301,9 @@ function finish(
   story: Story,
   options: { readonly rolloutId: string; readonly member: number; readonly forkThresholdTokens: number },
 ): EpisodeResult {
-  const { rows } = reconcile(story.turns, options)
+  const { rows, tally } = reconcile(story.turns, options)
   if (rows.length === 0) return failed("empty_completion", "the server generated no token", false)
-  const { turns, ...rest } = story
+  const { turns, tokens: _tokens, toolRounds: _rounds, ...rest } = story
   return {
     kind: "finished",
     episode: {
@@ -261,6 +311,8 @@ function finish(
       rolloutId: options.rolloutId,
       member: options.member,
       rows,
+      tally,
+      truncated: story.endedBy !== "stop" && story.endedBy !== "environment",
       turns: turns.length,
       completionIds: concat(...turns.map((turn) => turn.tokenIds)),
     },

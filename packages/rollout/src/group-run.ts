@@ -181,7 +181,7 @@ class GroupRun {
     this.#apply({ type: "generated", member })
     this.#emit({ kind: "rollout.generated", atMs, rolloutId, version: oldestOf(episode), data: {
       tokens: episode.completionIds.length, turns: episode.turns, rows: episode.rows.length, finishReason: episode.finishReason,
-      truncated: episode.truncated, toolCalls: episode.toolCalls, toolFailures: episode.toolFailures,
+      truncated: episode.truncated, endedBy: episode.endedBy, forks: episode.tally.fork, realigned: episode.tally.realign, driftTokens: episode.tally.driftTokens, toolCalls: episode.toolCalls, toolFailures: episode.toolFailures,
     } })
   }
 

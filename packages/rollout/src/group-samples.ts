@@ -87,6 +87,23 @@ export function oldestVersionOf(sample: Pick<Sample, "lossMask" | "versions">): 
   return oldest
 }
 
+/** The group with every token older than `version` left out of training; rows keep their tokens as context. */
+export function maskedBelow(group: SampleGroup, version: number): SampleGroup {
+  const samples = group.samples.map((sample) => ({
+    ...sample,
+    lossMask: sample.lossMask.map((mask, at) => (mask === 1 && sample.versions[at]! >= version ? 1 : 0)),
+    behaviorLogProbs: sample.behaviorLogProbs.map((logProb, at) => (sample.versions[at]! >= version ? logProb : 0)),
+    versions: sample.versions.map((of) => (of >= version ? of : -1)),
+  }))
+  const trained = samples.filter(({ lossMask }) => lossMask.includes(1))
+  return {
+    ...group,
+    samples: trained,
+    oldestVersion: Math.min(...trained.map(oldestVersionOf)),
+    trainedTokens: trained.reduce((sum, sample) => sum + trainedTokensOf(sample), 0),
+  }
+}
+
 /** Tokens of a sample that are trained. */
 export function trainedTokensOf(sample: Sample): number {
   let tokens = 0

@@ -76,6 +76,15 @@ export interface PipelineState {
   readonly groupsTaken: number
 }
 
+/** What becomes of a group, with the reason in a sentence. */
+export interface StalenessDecision {
+  readonly action: "train" | "drop"
+  readonly weight: number
+  /** Tokens of older versions stay in the rows and are not trained. */
+  readonly maskBelowVersion?: number
+  readonly because: string
+}
+
 export interface StalenessPolicy {
   readonly name: string
   /** The trainer waits for a slow older group when taking a newer one instead would push the older past the bound. */
@@ -83,7 +92,7 @@ export interface StalenessPolicy {
   /** How many more groups may start now, and why. */
   capacity(state: PipelineState): { readonly groups: number; readonly because: string }
   /** What happens to a group that the trainer takes from the queue. */
-  decide(group: SampleGroup, state: PipelineState): { readonly action: "train" | "drop"; readonly weight: number; readonly because: string }
+  decide(group: SampleGroup, state: PipelineState): StalenessDecision
 }
 
 /** Time as an argument, so that everything here runs under a virtual clock. */

@@ -2,6 +2,7 @@
 // held so far the row grows, where it rewrites history the row is closed and a new one opens. Every generated token is
 // trained at most once.
 import { CohortError } from "@cohort/errors"
+import { OpenRow } from "./open-row.ts"
 
 /** One generation: the whole prompt it saw and what came out, arrays of equal length. */
 export interface TurnRecord {
@@ -10,6 +11,8 @@ export interface TurnRecord {
   readonly logProbs: Float32Array
   /** Policy version per generated token. */
   readonly versions: Int32Array
+  /** The prompt was made by appending to prompt and answer of the turn before: there is nothing to compare. */
+  readonly continues?: boolean
 }
 
 /** One row of a rollout; arrays of equal length, log-prob 0 and version -1 where the mask is 0. */
@@ -22,20 +25,14 @@ export interface TokenRow {
 
 /** How the turns after the first joined the row before them. */
 export interface ReconcileTally {
+  /** Turns after the first. */
+  readonly transitions: number
   readonly clean: number
   readonly realign: number
   readonly fork: number
-  /** Generated or context tokens that a realignment replaced. */
+  /** Held tokens that realignments replaced, in all and at most at once. */
   readonly driftTokens: number
-}
-
-interface OpenRow {
-  readonly ids: number[]
-  readonly mask: number[]
-  readonly logProbs: number[]
-  readonly versions: number[]
-  /** Where the latest answer begins. */
-  answerStart: number
+  readonly driftMax: number
 }
 
 /**
@@ -55,37 +52,35 @@ export function reconcile(
 ): { readonly rows: readonly TokenRow[]; readonly tally: ReconcileTally } {
   const threshold = options.forkThresholdTokens ?? 1024
   const rows: OpenRow[] = []
-  const tally = { clean: 0, realign: 0, fork: 0, driftTokens: 0 }
+  const last = turns.at(-1)
+  const room = (last?.promptIds.length ?? 0) + (last?.tokenIds.length ?? 0)
+  const tally = { transitions: 0, clean: 0, realign: 0, fork: 0, driftTokens: 0, driftMax: 0 }
   for (const turn of turns) {
     assertAligned(turn)
     let row = rows.at(-1)
     if (row === undefined) {
-      row = openRow(rows, turn.promptIds)
+      row = openRow(rows, turn.promptIds, room)
     } else {
-      const matched = commonPrefix(row.ids, turn.promptIds)
-      const drift = row.ids.length - matched
+      const matched = turn.continues === true ? row.length : row.commonPrefix(turn.promptIds)
+      const drift = row.length - matched
+      tally.transitions++
       if (drift === 0) {
         tally.clean++
-        appendContext(row, turn.promptIds, matched)
+        row.appendContext(turn.promptIds, matched)
       } else if (matched >= row.answerStart && drift < threshold) {
         tally.realign++
         tally.driftTokens += drift
-        for (const column of [row.ids, row.mask, row.logProbs, row.versions]) column.length = matched
-        appendContext(row, turn.promptIds, matched)
+        tally.driftMax = Math.max(tally.driftMax, drift)
+        row.truncate(matched)
+        row.appendContext(turn.promptIds, matched)
       } else {
         tally.fork++
-        row = openRow(rows, turn.promptIds)
+        row = openRow(rows, turn.promptIds, room)
       }
     }
-    row.answerStart = row.ids.length
-    for (let i = 0; i < turn.tokenIds.length; i++) {
-      row.ids.push(turn.tokenIds[i]!)
-      row.mask.push(1)
-      row.logProbs.push(turn.logProbs[i]!)
-      row.versions.push(turn.versions[i]!)
-    }
+    row.appendAnswer(turn)
   }
-  return { rows: rows.filter((row) => row.mask.includes(1)).map(closeRow), tally }
+  return { rows: rows.filter((row) => row.isTrained()).map((row) => row.close()), tally }
 }
 
 function assertAligned(turn: TurnRecord): void {
@@ -98,34 +93,9 @@ function assertAligned(turn: TurnRecord): void {
     )
 }
 
-function openRow(rows: OpenRow[], promptIds: Int32Array): OpenRow {
-  const row: OpenRow = { ids: [], mask: [], logProbs: [], versions: [], answerStart: 0 }
+function openRow(rows: OpenRow[], promptIds: Int32Array, room: number): OpenRow {
+  const row = new OpenRow(room)
   rows.push(row)
-  appendContext(row, promptIds, 0)
+  row.appendContext(promptIds, 0)
   return row
-}
-
-function appendContext(row: OpenRow, promptIds: Int32Array, from: number): void {
-  for (let i = from; i < promptIds.length; i++) {
-    row.ids.push(promptIds[i]!)
-    row.mask.push(0)
-    row.logProbs.push(0)
-    row.versions.push(-1)
-  }
-}
-
-function commonPrefix(held: readonly number[], prompt: Int32Array): number {
-  const limit = Math.min(held.length, prompt.length)
-  let i = 0
-  while (i < limit && held[i] === prompt[i]) i++
-  return i
-}
-
-function closeRow(row: OpenRow): TokenRow {
-  return {
-    tokenIds: Int32Array.from(row.ids),
-    lossMask: Uint8Array.from(row.mask),
-    behaviorLogProbs: Float32Array.from(row.logProbs),
-    versions: Int32Array.from(row.versions),
-  }
 }

@@ -7,7 +7,7 @@ import { createVirtualClock } from "./testing/virtual-clock.ts"
 
 const episode = (member: number, over: Partial<Episode> = {}): Episode => ({
   rolloutId: `g0.${member}.1`, member, prompt: "p", completion: [], text: String(member), completionIds: Int32Array.of(5, 6), turns: 1, finishReason: "stop",
-  truncated: false, toolCalls: 0, toolFailures: 0, toolMs: 0,
+  truncated: false, toolCalls: 0, toolFailures: 0, toolMs: 0, endedBy: "stop", tally: { transitions: 0, clean: 0, realign: 0, fork: 0, driftTokens: 0, driftMax: 0 },
   rows: [{ tokenIds: Int32Array.of(1, 5, 6), lossMask: Uint8Array.of(0, 1, 1), behaviorLogProbs: Float32Array.of(0, -1, -1), versions: Int32Array.of(-1, 3, 4) }],
   ...over,
 })

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
+import { maskedBelow } from "./group-samples.ts"
 import type { PipelineState, SampleGroup } from "./protocol.ts"
-import { checkStaleness, deadlineOf, downWeightPolicy, dropPolicy, mustWait, pacedPolicy } from "./staleness.ts"
+import { checkStaleness, deadlineOf, downWeightPolicy, dropPolicy, maskPolicy, mustWait, pacedPolicy } from "./staleness.ts"
 
 const state = (over: Partial<PipelineState> = {}): PipelineState => ({
   version: 8, maxStaleness: 4, groupsPerStep: 2, stepsPerSync: 1, groupsInFlight: 0, groupsQueued: 0, groupsTaken: 0, ...over,
@@ -77,4 +78,23 @@ test("a bound that pushes cannot keep is refused with the way out", () => {
   expect(() => checkStaleness({ maxStaleness: 3, stepsPerSync: 4, groupsPerStep: 2 })).not.toThrow()
   expect(() => checkStaleness({ maxStaleness: -1, stepsPerSync: 1, groupsPerStep: 2 })).toThrow("maxStaleness is -1")
   expect(() => checkStaleness({ maxStaleness: 0, stepsPerSync: 1, groupsPerStep: 0 })).toThrow("groupsPerStep is 0")
+})
+
+test("masking: tokens within the bound are trained, older ones are context; nothing left is a drop", () => {
+  const sample = (versions: number[]): SampleGroup["samples"][number] => ({
+    id: "s", groupId: "g0", rolloutId: "r", tokenIds: Int32Array.from(versions, (_, i) => i), lossMask: Uint8Array.from(versions, (version) => (version < 0 ? 0 : 1)),
+    behaviorLogProbs: Float32Array.from(versions, (version) => (version < 0 ? 0 : -0.5)), versions: Int32Array.from(versions), advantage: 1, weight: 1, truncated: false,
+  })
+  const old: SampleGroup = { ...group(3), samples: [sample([-1, 3, 3, 6]), sample([-1, 3, 3, 3])], trainedTokens: 6 }
+  const at = state({ version: 8, maxStaleness: 2 })
+  const decision = maskPolicy.decide(old, at)
+  expect(decision).toMatchObject({ action: "train", weight: 1, maskBelowVersion: 6 })
+  expect(decision.because).toBe("age 5 is above the bound of 2: 1 of 6 tokens are within it")
+  const masked = maskedBelow(old, 6)
+  expect(masked).toMatchObject({ oldestVersion: 6, trainedTokens: 1 })
+  expect(masked.samples.map(({ lossMask }) => lossMask.join(""))).toEqual(["0001"])
+  expect([...masked.samples[0]!.versions]).toEqual([-1, -1, -1, 6])
+  expect([...masked.samples[0]!.behaviorLogProbs]).toEqual([0, 0, 0, -0.5])
+  expect(maskPolicy.decide({ ...old, samples: [sample([-1, 3])] }, at).action).toBe("drop")
+  expect(maskPolicy.decide(group(7), at)).not.toHaveProperty("maskBelowVersion")
 })

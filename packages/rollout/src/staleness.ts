@@ -1,8 +1,7 @@
 // When a group may start and what becomes of it when the trainer takes it. Pure: a snapshot in, a decision with its sentence out.
 import { CohortError } from "@cohort/errors"
-import type { PipelineState, SampleGroup, StalenessPolicy } from "./protocol.ts"
+import type { PipelineState, SampleGroup, StalenessDecision, StalenessPolicy } from "./protocol.ts"
 
-type Decision = ReturnType<StalenessPolicy["decide"]>
 
 /** Steps by which the servers' weights are behind `version`: weights are pushed at multiples of `stepsPerSync`. */
 function syncLag(state: PipelineState): number {
@@ -69,6 +68,25 @@ export function downWeightPolicy(options: { readonly factor?: number; readonly m
 }
 
 /**
+ * Starts groups as fast as servers and queue take them. Of a group that began too long ago, the tokens that are within the bound are trained and the
+ * older ones are not; it is dropped when none is left. What a long rollout wrote last is not lost with what it wrote first.
+ */
+export const maskPolicy: StalenessPolicy = {
+  name: "mask",
+  capacity: unpaced,
+  decide(group, state) {
+    const invalid = refuseVersion(group, state)
+    if (invalid !== null) return invalid
+    const age = state.version - group.oldestVersion
+    if (age <= state.maxStaleness) return { action: "train", weight: 1, because: within(age, state) }
+    const maskBelowVersion = state.version - state.maxStaleness
+    const left = group.samples.reduce((sum, { lossMask, versions }) => sum + lossMask.reduce((trained, mask, at) => trained + (mask === 1 && versions[at]! >= maskBelowVersion ? 1 : 0), 0), 0)
+    if (left === 0) return { action: "drop", weight: 0, because: `age ${age} is above the bound of ${state.maxStaleness}, and so is every token` }
+    return { action: "train", weight: 1, maskBelowVersion, because: `age ${age} is above the bound of ${state.maxStaleness}: ${left} of ${group.trainedTokens} tokens are within it` }
+  },
+}
+
+/**
  * Whether the trainer must wait before it takes a group whose deadline is `candidate`: true when that would leave too few places
  * in the steps up to some earlier deadline for the groups still in flight (earliest deadline first, by counting).
  */
@@ -101,7 +119,7 @@ function unpaced(): ReturnType<StalenessPolicy["capacity"]> {
   return { groups: Number.MAX_SAFE_INTEGER, because: "admission is bounded by the servers and the queue only" }
 }
 
-function dropAboveBound(group: SampleGroup, state: PipelineState): Decision {
+function dropAboveBound(group: SampleGroup, state: PipelineState): StalenessDecision {
   const invalid = refuseVersion(group, state)
   if (invalid !== null) return invalid
   const age = state.version - group.oldestVersion
@@ -109,7 +127,7 @@ function dropAboveBound(group: SampleGroup, state: PipelineState): Decision {
   return { action: "train", weight: 1, because: within(age, state) }
 }
 
-function refuseVersion(group: SampleGroup, state: PipelineState): Decision | null {
+function refuseVersion(group: SampleGroup, state: PipelineState): StalenessDecision | null {
   if (!Number.isInteger(group.oldestVersion) || group.oldestVersion < 0)
     return { action: "drop", weight: 0, because: `version ${group.oldestVersion} is not a policy version` }
   if (group.oldestVersion > state.version)

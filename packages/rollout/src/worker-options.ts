@@ -25,6 +25,11 @@ export interface RolloutWorkerOptions extends GroupSettings, Pick<PipelineState,
   readonly maxConcurrentRollouts: number
   /** Groups that are generating, being scored or waiting for room in the queue. */
   readonly maxGroupsInFlight: number
+  /**
+   * What happens to groups in flight whose last step has passed: `continue` (default) lets them end and the policy judge them, `cancel` drops them at once and
+   * frees their places.
+   */
+  readonly overdue?: "continue" | "cancel"
   readonly heartbeatMs: number
   /** How long `stop` waits for rollouts to end after it aborted them. */
   readonly stopTimeoutMs: number

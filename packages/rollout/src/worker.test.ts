@@ -5,6 +5,7 @@ import fc from "fast-check"
 import { createVirtualClock } from "./testing/virtual-clock.ts"
 import { countedPrompts, createWorkerHarness, lengthReward, type WorkerHarness } from "./testing/harness.ts"
 import type { SampleGroup, StalenessPolicy } from "./protocol.ts"
+import { namedEnvironments } from "./named-environments.ts"
 import { downWeightPolicy, dropPolicy, pacedPolicy } from "./staleness.ts"
 
 /** Trains like the run does: takes a step's groups, spends time, pushes weights, raises the version. */
@@ -424,4 +425,39 @@ test("a full queue and full servers are told apart as what holds groups up", asy
   const { groups: later } = await busy.clock.run(train(busy, { steps: 3, groupsPerStep: 2, stepMs: 1 }))
   expect(later.at(-1)!.timing).toMatchObject({ blockedBy: "servers" })
   await busy.clock.run(busy.worker.stop())
+})
+
+test("groups whose last step has passed are cut off and free their places, where that is asked for", async () => {
+  const slow = { before: async (_request: unknown, count: number): Promise<void> => {
+    if (count === 0) await harness.clock.sleep(9_000)
+  } }
+  const harness = createWorkerHarness({ policy: dropPolicy, maxStaleness: 0, overdue: "cancel" }, slow)
+  await harness.clock.run(train(harness, { steps: 2, groupsPerStep: 2 }))
+  expect(harness.of("group.dropped").find(({ occurrence }) => occurrence === 0)).toMatchObject({ reason: "stale", data: { because: "its last step 0 has passed while it was generated" } })
+  expect(harness.server.requests[0]!.signal.aborted).toBe(true)
+  expect(harness.clock.now()).toBeLessThan(9_000)
+  await harness.clock.run(harness.worker.stop())
+  expect(harness.givenBack).not.toContain(0)
+})
+
+test("named environments: the row chooses; an unknown name stops the worker before anything is generated", async () => {
+  const environmentOf = namedEnvironments({ shell: () => ({ reset: () => "$ " }), browser: () => ({ reset: () => "www " }) })
+  const rows = (names: readonly (string | undefined)[]): Parameters<typeof createWorkerHarness>[0] => {
+    let next = 0
+    return { environmentOf, nextPrompt: () => {
+      const occurrence = next++
+      const environment = names[occurrence]
+      return occurrence < names.length ? { occurrence, row: { id: `r${occurrence}`, prompt: "p", ...(environment === undefined ? {} : { environment }) } } : undefined
+    } }
+  }
+  const known = createWorkerHarness(rows(["browser", undefined]))
+  const { groups } = await known.clock.run(train(known, { steps: 1, groupsPerStep: 2 }))
+  expect(groups).toHaveLength(2)
+  expect(known.server.requests.map(({ promptIds }) => String.fromCharCode(...promptIds).includes("www")).toSorted()).toEqual([false, true, true, true])
+  await known.clock.run(known.worker.stop())
+  const unknown = createWorkerHarness(rows(["phone"]))
+  const failure = await unknown.clock.run(train(unknown, { steps: 1, groupsPerStep: 1 }).catch((error: unknown) => error))
+  expect(String(failure)).toContain('row r0 asks for environment "phone"')
+  expect(String(failure)).toContain("shell, browser")
+  expect(unknown.server.requests).toEqual([])
 })

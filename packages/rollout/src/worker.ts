@@ -2,10 +2,11 @@
 // Every admitted occurrence leaves exactly once: taken, dropped with a reason, or given back.
 // Long because admission, hand-over and stop share one set of open groups: apart, each would need the others' inside.
 import { CohortError, messageOf } from "@cohort/errors"
-import { withDeadline } from "./deadline.ts"
+import { timerOver, withDeadline } from "./deadline.ts"
 import { DropBudget } from "./drop-budget.ts"
 import type { DropReason } from "./generation.ts"
 import { type GroupJob, runGroup } from "./group-run.ts"
+import { maskedBelow } from "./group-samples.ts"
 import { activeMembers, admitGroup, type GroupAction, type GroupState, reduceGroup } from "./group-state.ts"
 import type { AdmissionBlock, PipelineState, RolloutEvent, RolloutWorker, SampleGroup, WorkerStatus } from "./protocol.ts"
 import { PromptReader } from "./prompt-reader.ts"
@@ -18,6 +19,7 @@ interface OpenGroup {
   state: GroupState
   /** Last step at which it is within the staleness bound. */
   readonly deadline: number
+  readonly cancel: AbortController
 }
 
 /** The worker of this package; a run needs no more than `RolloutWorker`. */
@@ -125,6 +127,7 @@ class GroupWorker implements GroupRolloutWorker {
       this.#budget.stepped()
     }
     this.#version = version
+    if (this.#options.overdue === "cancel") this.#cancelOverdue()
     this.#notify()
     void this.#admit()
   }
@@ -218,8 +221,9 @@ class GroupWorker implements GroupRolloutWorker {
     this.#taken.add(candidate.occurrence)
     this.#budget.taken()
     void this.#admit()
-    if (decision.weight === 1) return candidate
-    return { ...candidate, samples: candidate.samples.map((sample) => ({ ...sample, weight: sample.weight * decision.weight })) }
+    const group = decision.maskBelowVersion === undefined ? candidate : maskedBelow(candidate, decision.maskBelowVersion)
+    if (decision.weight === 1) return group
+    return { ...group, samples: group.samples.map((sample) => ({ ...sample, weight: sample.weight * decision.weight })) }
   }
 
   /** Starts groups while servers, data and policy allow; one caller at a time, the others rely on the loop to look again. */
@@ -271,7 +275,7 @@ class GroupWorker implements GroupRolloutWorker {
     const { occurrence, row } = prompt
     const id = `g${occurrence}`
     if (this.#open.has(occurrence)) throw new CohortError("internal", `prompt occurrence ${occurrence} was handed out twice`)
-    const open: OpenGroup = { state: admitGroup(id, occurrence, this.#options.groupSize), deadline: deadlineOf(this.#snapshot()) }
+    const open: OpenGroup = { state: admitGroup(id, occurrence, this.#options.groupSize), deadline: deadlineOf(this.#snapshot()), cancel: new AbortController() }
     this.#open.set(occurrence, open)
     this.#emit({ kind: "group.admitted", groupId: id, occurrence, version: this.#version, reason: because, data: { row: row.id, ...(row.environment === undefined ? {} : { environment: row.environment }) } })
     const blockedMs = this.#block?.endedAtMs === undefined ? 0 : this.#block.endedAtMs - this.#block.sinceMs
@@ -286,15 +290,19 @@ class GroupWorker implements GroupRolloutWorker {
 
   async #runGroup(id: string, prompt: PromptOccurrence, open: OpenGroup, blocked: GroupJob["blocked"]): Promise<void> {
     const { signal } = this.#life
+    const onLifeEnd = (): void => open.cancel.abort(signal.reason)
+    signal.addEventListener("abort", onLifeEnd, { once: true })
     const onState = (state: GroupState): void => {
       open.state = state
       this.#heartbeatAtMs = this.#options.clock.now()
       // Members that are done make room for another group while the rest is still running.
       void this.#admit()
     }
-    const job = { ...prompt, id, signal, blocked, policyVersion: () => this.#version, onState }
-    const outcome = await runGroup(job, { ...this.#options, emit: (event) => this.#emitWhileAlive(event) })
-    if (outcome.kind === "interrupted" || signal.aborted) return
+    const job = { ...prompt, id, signal: open.cancel.signal, blocked, policyVersion: () => this.#version, onState }
+    const outcome = await runGroup(job, { ...this.#options, emit: (event) => this.#emitWhileAlive(event) }).finally(() => signal.removeEventListener("abort", onLifeEnd))
+    if (signal.aborted) return
+    // Cancelled as overdue: it has ended already.
+    if (outcome.kind === "interrupted" || open.cancel.signal.aborted) return
     if (outcome.kind === "dropped") {
       this.#drop(prompt.occurrence, outcome.reason, outcome.error)
       return
@@ -307,6 +315,15 @@ class GroupWorker implements GroupRolloutWorker {
       // Stopped while it waited for room: `stop` gives the occurrence back.
       if (!signal.aborted) throw error
     })
+  }
+
+  #cancelOverdue(): void {
+    for (const [occurrence, open] of this.#open) {
+      // What is being scored is nearly there: only what still holds a place of the servers is cut.
+      if (open.deadline >= this.#version || activeMembers(open.state) === 0) continue
+      open.cancel.abort(timerOver)
+      this.#drop(occurrence, "stale", `its last step ${open.deadline} has passed while it was generated`)
+    }
   }
 
   /** Ends an occurrence as dropped, and fails the worker once too many in a row ended so. */
