@@ -17,7 +17,18 @@ export interface Report {
    * Of scenarios whose completions fit a batch. `paced` and `drop`: one request per rollout, with faults. `undisturbed`: paced, also with
    * many turns, nothing goes wrong by itself and requests survive weight syncs.
    */
-  readonly sums: Readonly<Record<"paced" | "drop" | "undisturbed", Sums>>
+  readonly bias: Readonly<Record<"paced" | "drop" | "undisturbed", Bias>>
+}
+
+/**
+ * What was trained / what would have been if all that ended had the same chance. Each scenario is its own measure: one in which much is dropped and
+ * many prompts are slow must not pass for one in which slow prompts are dropped.
+ */
+export interface Bias {
+  /** Groups of prompts that are 20 times slower. */
+  readonly slow: number
+  /** Tokens of a rollout. */
+  readonly length: number
 }
 
 export interface ReportOptions {
@@ -65,12 +76,15 @@ async function* simulateRange(first: number, count: number, bug: Bug | undefined
 }
 
 function addUp(verdicts: readonly Verdict[]): Omit<Report, "seconds" | "cpuSeconds"> {
-  const sumsOf = (wanted: (verdict: Verdict) => boolean): Sums => {
+  const biasOf = (wanted: (verdict: Verdict) => boolean): Bias => {
     const all = verdicts.filter((verdict) => verdict.roomy && wanted(verdict)).map(({ sums }) => sums)
-    const sum = (name: keyof Sums): number => all.reduce((total, sums) => total + sums[name], 0)
+    const ratio = (trained: (sums: Sums) => number, of: (sums: Sums) => number, ended: (sums: Sums) => number, endedOf: (sums: Sums) => number): number => {
+      const expected = all.reduce((sum, sums) => sum + (endedOf(sums) === 0 ? 0 : (of(sums) * ended(sums)) / endedOf(sums)), 0)
+      return all.reduce((sum, sums) => sum + trained(sums), 0) / expected
+    }
     return {
-      endedGroups: sum("endedGroups"), endedSlow: sum("endedSlow"), endedRollouts: sum("endedRollouts"), endedTokens: sum("endedTokens"),
-      trainedGroups: sum("trainedGroups"), trainedSlow: sum("trainedSlow"), trainedRollouts: sum("trainedRollouts"), trainedTokens: sum("trainedTokens"), staleDrops: sum("staleDrops"),
+      slow: ratio(({ trainedSlow }) => trainedSlow, ({ trainedGroups }) => trainedGroups, ({ endedSlow }) => endedSlow, ({ endedGroups }) => endedGroups),
+      length: ratio(({ trainedTokens }) => trainedTokens, ({ trainedRollouts }) => trainedRollouts, ({ endedTokens }) => endedTokens, ({ endedRollouts }) => endedRollouts),
     }
   }
   const total = (of: (verdict: Verdict) => number): number => verdicts.reduce((sum, verdict) => sum + of(verdict), 0)
@@ -81,10 +95,10 @@ function addUp(verdicts: readonly Verdict[]): Omit<Report, "seconds" | "cpuSecon
     lives: total(({ lives }) => lives),
     crashes: total(({ crashes }) => crashes),
     failures: total(({ failures }) => failures.length),
-    sums: {
-      paced: sumsOf(({ policy, singleTurn }) => policy === "paced" && singleTurn),
-      drop: sumsOf(({ policy, singleTurn }) => policy === "drop" && singleTurn),
-      undisturbed: sumsOf(({ policy, undisturbed }) => policy === "paced" && undisturbed),
+    bias: {
+      paced: biasOf(({ policy, singleTurn }) => policy === "paced" && singleTurn),
+      drop: biasOf(({ policy, singleTurn }) => policy === "drop" && singleTurn),
+      undisturbed: biasOf(({ policy, undisturbed }) => policy === "paced" && undisturbed),
     },
   }
 }
