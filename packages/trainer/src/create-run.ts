@@ -166,7 +166,7 @@ class Execution {
         ledger.metrics(step, metrics)
         for (const tracker of trackers) await tracker.log(step, metrics)
         this.#options.onUpdate({ kind: "step", report: { step, totalSteps: config.train.steps, metrics } })
-        if (config.train.checkpointEverySteps > 0 && step % config.train.checkpointEverySteps === 0) await save()
+        if (config.train.checkpointEverySteps > 0 && step % config.train.checkpointEverySteps === 0 && step < config.train.steps) await save()
         if (config.eval.everySteps > 0 && step % config.eval.everySteps === 0 && step < config.train.steps) await evaluateAt(step)
       },
     })
