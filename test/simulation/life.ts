@@ -180,7 +180,14 @@ class Life {
       environmentWeight: 1,
       advantages: (rewards) => rewards.map((reward) => reward - rewards.reduce((sum, other) => sum + other, 0) / rewards.length),
       emit: (event) => this.#append(event, worker),
-      nextPrompt: () => (prompts !== undefined && cursor.state().returned.length === 0 && cursor.state().next >= prompts ? undefined : cursor.next()),
+      nextPrompt: async () => {
+        const { returned, next } = cursor.state()
+        if (prompts !== undefined && returned.length === 0 && next >= prompts) return undefined
+        const prompt = cursor.next()
+        // Whoever stopped asking in the meantime gets the prompt all the same, and gives it back.
+        if (scenario.readMs > 0) await this.#clock.sleep(scenario.readMs)
+        return prompt
+      },
       promptTimeoutMs: 1_000,
       policy: throttled(policies[scenario.policy], this.#throttle),
       startVersion: this.progress.step,

@@ -59,6 +59,8 @@ export interface Scenario {
   readonly prompts: number | undefined
   readonly engines: number
   readonly pauseMode: "keep" | "wait" | "abort"
+  /** Time to read a prompt after its number was given out. */
+  readonly readMs: number
   /** Longest sample that fits a batch, tokens. */
   readonly longestSample: number
   readonly environmentShare: number
@@ -144,6 +146,7 @@ export function scenarioOf(seed: number): Scenario {
     rows: int(1, 30),
     prompts: random() < 0.1 ? int(0, 40) : undefined,
     pauseMode: pick("keep", "keep", "wait", "abort"),
+    readMs: pick(0, 0, 0, 15),
     longestSample: random() < 0.1 ? 56 : 1_024,
     environmentShare: pick(0, 0, 0, 0.3, 1),
     slowShare: pick(0, 0.1, 0.3),
