@@ -12,13 +12,14 @@ import type { Policy } from "./policy.ts"
 export function readModelConfig(folder: string): ModelConfig {
   const path = join(folder, "config.json")
   if (!existsSync(path)) throw new CohortError("model_invalid", `no model at ${folder}: config.json is missing`, { hint: "Give the folder of a Hugging Face checkpoint." })
-  let json: Record<string, unknown>
+  let json: unknown
   try {
-    json = JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>
+    json = JSON.parse(readFileSync(path, "utf8"))
   } catch (cause) {
     throw toCohortError(cause, "model_invalid", path)
   }
-  return parseModelConfig(json, path)
+  if (typeof json !== "object" || json === null || Array.isArray(json)) throw new CohortError("model_invalid", `${path} holds ${JSON.stringify(json).slice(0, 40)}; an object is needed`)
+  return parseModelConfig(json as Record<string, unknown>, path)
 }
 
 /** float32 tensors of a folder; `close` when all are read. */

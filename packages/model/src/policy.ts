@@ -7,6 +7,9 @@ import type { Weights } from "./forward.ts"
 import { parameterCount, parameterLayout, type ParameterSpec } from "./layout.ts"
 import { normal, uniform } from "./random.ts"
 
+/** float32 values of a checkpoint tensor, asked for by name and shape. */
+export type ValueSource = (checkpointName: string, shape: readonly number[]) => Float32Array
+
 export interface Policy {
   readonly config: ModelConfig
   readonly specs: readonly ParameterSpec[]
@@ -18,19 +21,22 @@ export interface Policy {
   /** float32 values of one tensor of the checkpoint. */
   read(checkpointName: string): Float32Array
   /** Replaces every parameter; `values` is asked once per checkpoint tensor. */
-  load(values: (checkpointName: string, shape: readonly number[]) => Float32Array): void
+  load(values: ValueSource): void
   dispose(): void
 }
 
 /**
  * Makes the resident parameters of a model.
+ * @throws CohortError `model_invalid` naming a tensor whose values do not fill its shape
  * @param values float32 values of each checkpoint tensor: from a folder, or {@link randomValues}
  * @param type `bf16` keeps matrices in half the memory, for inference; norms and biases stay float32
+ * @example
+ * const policy = createPolicy(runtime, config, randomValues(config, 0))
  */
-export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values: (checkpointName: string, shape: readonly number[]) => Float32Array, type: "f32" | "bf16" = "f32"): Policy {
+export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values: ValueSource, type: "f32" | "bf16" = "f32"): Policy {
   const specs = parameterLayout(config)
   const stored = specs.map((spec) => (spec.shape.length === 2 ? type : "f32"))
-  const host = (spec: ParameterSpec, half: boolean, source: typeof values): HostArray => {
+  const host = (spec: ParameterSpec, half: boolean, source: ValueSource): HostArray => {
     const joined = join(spec, source)
     return half && runtime.raw !== undefined ? toBfloat16(joined) : joined
   }
@@ -39,7 +45,7 @@ export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values
   specs.forEach((spec, index) => {
     let begin = 0
     for (const part of spec.parts) {
-      const size = part.shape.reduce((product, dim) => product * dim, 1)
+      const size = sizeOf(part.shape)
       where.set(part.checkpointName, { index, begin, size })
       begin += size
     }
@@ -66,23 +72,33 @@ export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values
   }
 }
 
-function join(spec: ParameterSpec, values: (checkpointName: string, shape: readonly number[]) => Float32Array): Float32Array {
-  if (spec.parts.length === 1) return values(spec.parts[0]!.checkpointName, spec.parts[0]!.shape)
-  const out = new Float32Array(spec.shape.reduce((product, dim) => product * dim, 1))
+/** Values of the parts one after another; each must fill its shape. */
+function join(spec: ParameterSpec, values: ValueSource): Float32Array {
+  const pieces = spec.parts.map(({ checkpointName, shape }) => {
+    const piece = values(checkpointName, shape)
+    const size = sizeOf(shape)
+    if (piece.length !== size) throw new CohortError("model_invalid", `${checkpointName} has ${piece.length} values, its shape [${shape.join(", ")}] needs ${size}`)
+    return piece
+  })
+  if (pieces.length === 1) return pieces[0]!
+  const out = new Float32Array(sizeOf(spec.shape))
   let begin = 0
-  for (const part of spec.parts) {
-    const piece = values(part.checkpointName, part.shape)
+  for (const piece of pieces) {
     out.set(piece, begin)
     begin += piece.length
   }
   return out
 }
 
+function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, dim) => product * dim, 1)
+}
+
 /** Initial values as transformers makes them: normal with `initializer_range`, norms one, biases zero; the same for a seed on every machine. */
-export function randomValues(config: ModelConfig, seed: number): (checkpointName: string, shape: readonly number[]) => Float32Array {
+export function randomValues(config: ModelConfig, seed: number): ValueSource {
   const init = new Map(parameterLayout(config).flatMap((spec) => spec.parts.map((part) => [part.checkpointName, spec.init] as const)))
   return (checkpointName, shape) => {
-    const out = new Float32Array(shape.reduce((product, dim) => product * dim, 1))
+    const out = new Float32Array(sizeOf(shape))
     const kind = init.get(checkpointName)
     if (kind === "ones") return out.fill(1)
     if (kind === "zeros") return out
