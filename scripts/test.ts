@@ -35,7 +35,7 @@ async function eachLine(stream: ReadableStream<Uint8Array>, take: (line: string)
 }
 
 /** For one test. Bun's own 5 s are short for a compiler on a busy machine, and bunfig.toml cannot change them. */
-const testTimeoutMs = 60_000
+const testTimeoutMs = 240_000
 
 /** Runs turbo over every package with these words; true when all tasks succeeded. */
 async function runTasks(words: readonly string[], runtime: string | undefined, log: ReturnType<typeof createTurboLog>): Promise<boolean> {

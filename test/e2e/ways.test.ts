@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { openLedgerReader } from "@cohort/ledger"
 import { faultyRun, type Patch, summaryOf, temporaryFolder, testRun } from "../faults/faulty-run.ts"
 
-const timeoutMs = 60_000
+const timeoutMs = 240_000
 
 async function finish(patch: Patch): Promise<{ readonly steps: readonly Readonly<Record<string, number>>[]; readonly dir: string }> {
   const run = await faultyRun({ patch, runDir: await temporaryFolder() })

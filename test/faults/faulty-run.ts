@@ -56,7 +56,7 @@ export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
     objective: { ...patch.objective },
     // Nothing is compiled: a run this short is over before a compiler would be.
     backend: { compile: "eager", precision: "f32", threads: 1 },
-    inference: { threads: 1, slots: 16, startTimeoutMs: 60_000, ...patch.inference },
+    inference: { threads: 1, slots: 16, startTimeoutMs: 180_000, ...patch.inference },
     transfer: { ...patch.transfer },
     eval: { prompts: 4, ...patch.eval },
   }
