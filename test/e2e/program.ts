@@ -65,7 +65,7 @@ export function cohort(args: readonly string[], cwd: string = repository): Progr
     get err() {
       return text.err
     },
-    async sees(pattern, ms = 60_000) {
+    async sees(pattern, ms = 200_000) {
       const deadline = performance.now() + ms
       for (;;) {
         const found = pattern.exec(text.out) ?? pattern.exec(text.err)
@@ -76,7 +76,7 @@ export function cohort(args: readonly string[], cwd: string = repository): Progr
       }
     },
     kill: (signal) => child.kill(signal),
-    async ends(ms = 60_000) {
+    async ends(ms = 200_000) {
       const late = Symbol("late")
       const end = await Promise.race([closed, Bun.sleep(ms).then(() => late)])
       if (end === late) throw new Error(`it did not end within ${ms} ms\n${story()}`)

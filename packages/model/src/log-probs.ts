@@ -23,7 +23,7 @@ export function targetLogProbs(raw: RawOps | undefined, logits_NV: Tensor, targe
   return op(scaled, targets_N)
 }
 
-/** Entropy of softmax(logits / temperature) per row, in nats; not differentiated. */
+/** Entropy of softmax(logits / temperature) per row, in nats. */
 export function entropies(logits_NV: Tensor, temperature: Tensor): Tensor {
   const logP = logSoftmax(div(logits_NV, temperature))
   return neg(sum(mul(exp(logP), logP), 1))

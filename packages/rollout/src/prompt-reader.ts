@@ -8,6 +8,7 @@ export class PromptReader {
   readonly #signal: AbortSignal
   #held: PromptOccurrence | undefined
   #ended = false
+  #asked: Promise<unknown> = Promise.resolve()
 
   constructor(options: RolloutWorkerOptions, signal: AbortSignal) {
     this.#options = options
@@ -30,6 +31,7 @@ export class PromptReader {
     if (held !== undefined) return held
     const { nextPrompt, promptTimeoutMs, clock } = this.#options
     const asked = Promise.try(() => nextPrompt(this.#signal))
+    this.#asked = asked
     const deadline = { clock, timeoutMs: promptTimeoutMs, signal: this.#signal, what: "reading the next prompt" }
     try {
       const prompt = await withDeadline(deadline, () => asked)
@@ -40,6 +42,11 @@ export class PromptReader {
       asked.then((late) => this.#giveBack(late), () => undefined)
       throw error
     }
+  }
+
+  /** Resolves once nothing is being read: a prompt that came too late has gone back by then. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([this.#asked])
   }
 
   /** Keeps a prompt that cannot start now. */

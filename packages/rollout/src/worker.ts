@@ -17,6 +17,8 @@ import { checkWorkerOptions, type PromptOccurrence, type RolloutWorkerOptions } 
 /** An admitted occurrence that has not left the worker. */
 interface OpenGroup {
   state: GroupState
+  /** Its rollouts that hold a place of the servers. */
+  active: number
   /** Last step at which it is within the staleness bound. */
   readonly deadline: number
   readonly cancel: AbortController
@@ -69,6 +71,8 @@ class GroupWorker implements GroupRolloutWorker {
   readonly #taken = new Set<number>()
   #heartbeatAtMs: number
   #failure: CohortError | undefined
+  /** Sum of `active` over the open groups: asked at every event, so it is kept and not counted. */
+  #rolloutsInFlight = 0
   #admitting = false
   /** Since when no group could start, and why; with an end, the groups that start at that very moment were held up by it. */
   #block: { readonly sinceMs: number; readonly by: AdmissionBlock; readonly endedAtMs?: number } | undefined
@@ -89,8 +93,8 @@ class GroupWorker implements GroupRolloutWorker {
     return {
       state: this.#state,
       heartbeatAtMs: this.#heartbeatAtMs,
-      groupsInFlight: this.#inFlight().length,
-      rolloutsInFlight: this.#rolloutsInFlight(),
+      groupsInFlight: this.#open.size - this.#queue.size,
+      rolloutsInFlight: this.#rolloutsInFlight,
       queueDepth: this.#queue.size,
       lastError: this.#failure?.message ?? this.#budget.lastError,
     }
@@ -162,7 +166,7 @@ class GroupWorker implements GroupRolloutWorker {
     const { clock, stopTimeoutMs, log } = this.#options
     try {
       const never = new AbortController().signal
-      await withDeadline({ clock, timeoutMs: stopTimeoutMs, signal: never, what: "stopping the rollouts" }, () => Promise.allSettled(this.#tasks))
+      await withDeadline({ clock, timeoutMs: stopTimeoutMs, signal: never, what: "stopping the rollouts" }, () => Promise.allSettled([...this.#tasks, this.#prompts.settled()]))
     } catch (error) {
       log(`${messageOf(error)}; ${this.#tasks.size} groups did not end in time`)
     }
@@ -264,9 +268,9 @@ class GroupWorker implements GroupRolloutWorker {
     if (this.#state === "paused") return { by: "paused" }
     // Groups that wait for room in the queue hold their place: a slow trainer stops admission.
     const overflow = Math.max(0, this.#queue.size - this.#queue.capacity)
-    const inFlight = this.#inFlight().length
+    const inFlight = this.#open.size - this.#queue.size
     if (inFlight + overflow >= maxGroupsInFlight) return { by: overflow > 0 ? "queue" : "servers" }
-    if (this.#rolloutsInFlight() + groupSize > maxConcurrentRollouts) return { by: "servers" }
+    if (this.#rolloutsInFlight + groupSize > maxConcurrentRollouts) return { by: "servers" }
     const { groups, because } = policy.capacity(this.#snapshot())
     return groups >= 1 ? because : { by: "policy" }
   }
@@ -275,8 +279,9 @@ class GroupWorker implements GroupRolloutWorker {
     const { occurrence, row } = prompt
     const id = `g${occurrence}`
     if (this.#open.has(occurrence)) throw new CohortError("internal", `prompt occurrence ${occurrence} was handed out twice`)
-    const open: OpenGroup = { state: admitGroup(id, occurrence, this.#options.groupSize), deadline: deadlineOf(this.#snapshot()), cancel: new AbortController() }
+    const open: OpenGroup = { state: admitGroup(id, occurrence, this.#options.groupSize), active: 0, deadline: deadlineOf(this.#snapshot()), cancel: new AbortController() }
     this.#open.set(occurrence, open)
+    this.#count(open)
     this.#emit({ kind: "group.admitted", groupId: id, occurrence, version: this.#version, reason: because, data: { row: row.id, ...(row.environment === undefined ? {} : { environment: row.environment }) } })
     const blockedMs = this.#block?.endedAtMs === undefined ? 0 : this.#block.endedAtMs - this.#block.sinceMs
     const task = this.#runGroup(id, prompt, open, { blockedMs, blockedBy: blockedMs > 0 ? this.#block?.by : undefined }).catch((error: unknown) => this.#fail(error))
@@ -296,7 +301,7 @@ class GroupWorker implements GroupRolloutWorker {
       open.state = state
       this.#heartbeatAtMs = this.#options.clock.now()
       // Members that are done make room for another group while the rest is still running.
-      void this.#admit()
+      if (this.#open.has(prompt.occurrence) && this.#count(open)) void this.#admit()
     }
     const job = { ...prompt, id, signal: open.cancel.signal, blocked, policyVersion: () => this.#version, onState }
     const outcome = await runGroup(job, { ...this.#options, emit: (event) => this.#emitWhileAlive(event) }).finally(() => signal.removeEventListener("abort", onLifeEnd))
@@ -348,6 +353,17 @@ class GroupWorker implements GroupRolloutWorker {
     if (open === undefined) throw new CohortError("internal", `prompt occurrence ${occurrence} leaves the worker twice`)
     if (open.state.phase !== "dropped") reduceGroup(open.state, action, this.#options.rules)
     this.#open.delete(occurrence)
+    this.#rolloutsInFlight -= open.active
+    open.active = 0
+  }
+
+  /** Brings the places that a group holds up to date; true when it holds fewer than before. */
+  #count(open: OpenGroup): boolean {
+    const active = activeMembers(open.state)
+    const freed = open.active - active
+    open.active = active
+    this.#rolloutsInFlight -= freed
+    return freed > 0
   }
 
   #giveBackAll(): void {
@@ -396,10 +412,6 @@ class GroupWorker implements GroupRolloutWorker {
 
   #inFlight(): readonly OpenGroup[] {
     return [...this.#open.values()].filter(({ state }) => state.phase !== "queued")
-  }
-
-  #rolloutsInFlight(): number {
-    return this.#inFlight().reduce((sum, { state }) => sum + activeMembers(state), 0)
   }
 
   #snapshot(): PipelineState {
