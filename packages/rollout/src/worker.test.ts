@@ -269,6 +269,25 @@ test("rollouts on the servers are bounded, and a group's finished members make r
   await harness.clock.run(harness.worker.stop())
 })
 
+test("a stopped worker has given back a prompt that was still being read, when stop resolves", async () => {
+  const clock = createVirtualClock()
+  const harness = createWorkerHarness({
+    clock,
+    nextPrompt: async () => {
+      await clock.sleep(200)
+      return { occurrence: 9, row: { id: "r9", prompt: "p" } }
+    },
+  })
+  await clock.run(
+    (async () => {
+      await harness.worker.start()
+      await clock.sleep(50)
+      await harness.worker.stop()
+      expect(harness.givenBack).toEqual([9])
+    })(),
+  )
+})
+
 test("a prompt that arrives after the stop goes back", async () => {
   const late = Promise.withResolvers<undefined | { occurrence: number; row: { id: string; prompt: string } }>()
   const harness = createWorkerHarness({ nextPrompt: () => late.promise })
