@@ -13,7 +13,7 @@ const report = (step: number, accuracy: number, completions: readonly string[]):
   examples: completions.map((completion, i) => ({ id: `p${i}`, prompt: `0${i}+0${i}=`, completion, reward: i })),
 })
 const summary: RunSummary = {
-  runDir: "/home/me/runs/quickstart-2026-01-31-12-00-00",
+  runDir: "/projects/sums/runs/quickstart-2026-01-31-12-00-00",
   stopped: "steps",
   steps: 60,
   trainSeconds: 65,
@@ -30,11 +30,11 @@ const summary: RunSummary = {
   ageP95: 2,
   ageMax: 3,
   dropped: { stale: 2, no_samples: 0, equal_rewards: 5 },
-  checkpoint: "/home/me/runs/quickstart-2026-01-31-12-00-00/checkpoints/step-000060",
+  checkpoint: "/projects/sums/runs/quickstart-2026-01-31-12-00-00/checkpoints/step-000060",
   peakRssBytes: 1_234_000_000,
 }
 const text = (changes: Partial<RunSummary> = {}): string =>
-  summaryText({ ...summary, ...changes }, { paint: painter(false), program: "bun run cohort", show: (path) => path.replace("/home/me/", "") })
+  summaryText({ ...summary, ...changes }, { paint: painter(false), program: "bun run cohort", show: (path) => path.replace("/projects/sums/", "") })
 
 test("a whole summary", () => {
   expect(text()).toBe(`

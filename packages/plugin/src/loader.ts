@@ -22,7 +22,7 @@ export interface LoaderOptions extends PluginHost {
   readonly installDirs?: readonly string[]
 }
 
-/** "asked for in rewards[0].use, from the folder /home/me/run" */
+/** "asked for in rewards[0].use, from the folder /projects/sums" */
 export function askedIn({ fromDir, askedBy }: Search): string {
   return `${askedBy === undefined ? "asked for" : `asked for in ${askedBy}`}, from the folder ${fromDir}`
 }
