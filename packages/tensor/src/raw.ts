@@ -64,6 +64,8 @@ export function createRawOps(backend: TensorflowBackend) {
     rsqrt: unary("Rsqrt"),
     square: unary("Square"),
     sigmoid: unary("Sigmoid"),
+    /** Half the sum of squares; a scalar. */
+    l2Loss: unary("L2Loss"),
     softmax: unary("Softmax"),
     logSoftmax: unary("LogSoftmax"),
     sum: reduce("Sum"),

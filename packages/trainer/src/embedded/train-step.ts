@@ -1,6 +1,6 @@
 // The training step of the embedded backend: forward and backward of one micro-batch, and the optimizer's update, each one native
 // call over weights, gradients and moments that stay resident.
-import { add, keep, maximum, div, minimum, mul, reshape, scalar, slice, sub, tensor, type Tensor, tensor1d, tidy, valueAndGrads, where, equal, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
+import { add, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
 import type { MicroBatch } from "@cohort/batching"
 import { objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
 import { type AdamWSettings, adamW, entropies, globalNorm, hiddenStates, logits, type Policy, targetLogProbs, type Weights } from "@cohort/model"
@@ -93,23 +93,20 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
     )
   }
 
+  const norm = runtime.compile(() => [reshape(globalNorm(gradients.map((variable) => variable.value()), runtime.raw), [1])], { name: "gradient norm", mode: "graph" })
+
   const update = runtime.compile(
     (scalars_4) => {
       const at = (i: number): Tensor => reshape(slice(scalars_4!, [i], [1]), [])
-      const [learningRate, maxGradNorm, correction1, correction2] = [at(0), at(1), at(2), at(3)]
-      const values = gradients.map((variable) => variable.value())
-      const norm = globalNorm(values)
-      const scale = minimum(1, div(maxGradNorm, maximum(norm, 1e-12)))
-      // x - x is 0 for finite x only: a bad gradient leaves everything as it was.
-      const finite = equal(sub(norm, norm), 0)
+      const [scale, learningRate, correction1, correction2] = [at(0), at(1), at(2), at(3)]
       specs.forEach((spec, i) => {
-        const before = { parameter: variables[i]!.value(), first: first[i]!.value(), second: second[i]!.value() }
-        const after = adamW(before.parameter, mul(values[i]!, scale), before.first, before.second, settings.adamW, { learningRate, correction1, correction2 }, spec.decay)
-        variables[i]!.assign(where(finite, after.parameter, before.parameter))
-        first[i]!.assign(where(finite, after.first, before.first))
-        second[i]!.assign(where(finite, after.second, before.second))
+        const gradient = mul(gradients[i]!.value(), scale)
+        const after = adamW(variables[i]!.value(), gradient, first[i]!.value(), second[i]!.value(), settings.adamW, { learningRate, correction1, correction2 }, spec.decay)
+        variables[i]!.assign(after.parameter)
+        first[i]!.assign(after.first)
+        second[i]!.assign(after.second)
       })
-      return [reshape(norm, [1])]
+      return []
     },
     { name: "optimizer step", mode: "xla" },
   )
@@ -133,15 +130,15 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
       accumulating = false
     },
     optimStep({ learningRate, maxGradNorm }) {
-      const taken = step.stepsTaken + 1
-      const gradNorm = tidy(() => {
-        const [norm] = update(tensor1d([learningRate, maxGradNorm, 1 - settings.adamW.beta1 ** taken, 1 - settings.adamW.beta2 ** taken]))
-        return norm!.dataSync()[0]!
-      })
       accumulating = false
-      const skipped = !Number.isFinite(gradNorm)
-      if (!skipped) step.stepsTaken = taken
-      return { gradNorm, skipped }
+      const gradNorm = tidy(() => norm()[0]!.dataSync()[0]!)
+      // A gradient that is not finite leaves everything as it was.
+      if (!Number.isFinite(gradNorm)) return { gradNorm, skipped: true }
+      const taken = step.stepsTaken + 1
+      const scale = Math.min(1, maxGradNorm / Math.max(gradNorm, 1e-12))
+      tidy(() => void update(tensor1d([scale, learningRate, 1 - settings.adamW.beta1 ** taken, 1 - settings.adamW.beta2 ** taken])))
+      step.stepsTaken = taken
+      return { gradNorm, skipped: false }
     },
     logProbs(name, batch, temperature, weights, form) {
       const run = cached(`log-probs ${name} ${form.mode} ${form.precision}`, () =>
@@ -166,6 +163,7 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
     },
     dispose() {
       for (const run of compiled.values()) run.dispose()
+      norm.dispose()
       update.dispose()
       for (const variable of [...gradients, ...first, ...second]) variable.dispose()
     },
