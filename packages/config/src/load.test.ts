@@ -215,7 +215,7 @@ describe("round trips", () => {
   })
 
   test("every setting can be given as a flag and as a variable, and means the same", async () => {
-    const sample = (type: string, value: JsonValue | undefined): string => (value === undefined ? (type === "number > 1" ? "4" : type.startsWith("number") ? "0.5" : "word") : typeof value === "string" ? value : JSON.stringify(value))
+    const sample = (type: string, value: JsonValue | undefined): string => (value === undefined ? (/^integer|^number > 1$/.test(type) ? "4" : type.startsWith("number") ? "0.5" : "word") : typeof value === "string" ? value : JSON.stringify(value))
     for (const key of configKeys()) {
       if (key.path === "environment.options" || key.path === "objective.correctionMin") continue // need environment.use, objective.correction
       const text = sample(key.type, key.default)

@@ -8,7 +8,7 @@ describe("the run schema", () => {
   test("fills every default from the two keys that are needed", () => {
     const config = resolveConfig(minimal)
     expect(config.rollout.groupSize).toBe(8)
-    expect(config.staleness).toEqual({ maxSteps: 4, policy: "drop", weightSyncSteps: 1, slo: [] })
+    expect(config.staleness).toEqual({ maxSteps: 4, policy: "pace", overdue: "continue", weightSyncSteps: 1, slo: [] })
     expect(config.objective).toMatchObject({
       kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.2, advantage: "group", advantageScale: "group", standardDeviation: "sample", maskTruncated: false,
       klCoefficient: 0, entropyCoefficient: 0, topEntropyShare: 1, correction: "none",

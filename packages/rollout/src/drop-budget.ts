@@ -10,6 +10,8 @@ const filteredReasons: ReadonlySet<DropReason> = new Set([
 export interface DropLimits {
   readonly maxConsecutiveFailures: number
   readonly maxConsecutiveFiltered: number
+  /** Groups without spread that may be replaced between two steps; no limit of its own without it. */
+  readonly maxReplacedPerStep?: number
 }
 
 /** Counts drops in a row, failures and filtered groups apart. */
@@ -18,6 +20,7 @@ export class DropBudget {
   #failures = 0
   #filtered = 0
   #released = 0
+  #replaced = 0
   /** Of the last group that ended in a failure. */
   lastError: string | undefined
 
@@ -38,6 +41,7 @@ export class DropBudget {
   /** The trainer took a step. */
   stepped(): void {
     this.#released = 0
+    this.#replaced = 0
   }
 
   /**
@@ -57,12 +61,19 @@ export class DropBudget {
   dropped(reason: DropReason, error: string): void {
     const filtered = filteredReasons.has(reason)
     if (!filtered) this.lastError = `${reason}: ${error}`
+    if (reason === "zero_spread") this.#countReplaced()
     const groups = filtered ? ++this.#filtered : ++this.#failures
     if (groups < (filtered ? this.#limits.maxConsecutiveFiltered : this.#limits.maxConsecutiveFailures)) return
     throw new CohortError(codeOf(reason), `${groups} groups in a row were dropped; the last one: ${reason}: ${error}`, {
       hint: hintOf(reason),
       details: { reason, groups },
     })
+  }
+
+  #countReplaced(): void {
+    const { maxReplacedPerStep: most = Number.POSITIVE_INFINITY } = this.#limits
+    if (++this.#replaced <= most) return
+    throw new CohortError("worker_failed", `${this.#replaced} groups without spread were replaced since the last step; ${most} may be`, { hint: hintOf("zero_spread"), details: { reason: "zero_spread", groups: this.#replaced } })
   }
 }
 

@@ -37,6 +37,8 @@ export interface RolloutWorkerOptions extends GroupSettings, Pick<PipelineState,
   readonly maxConsecutiveFailures: number
   /** The worker fails after so many groups in a row that were dropped by a rule (no spread, too long, too old). */
   readonly maxConsecutiveFiltered: number
+  /** The worker fails after more groups without spread than these between two steps, where `filterZeroSpread` replaces them; no limit of its own without it. */
+  readonly maxReplacedPerStep?: number
   /** An admitted occurrence that will not end here: the caller admits it again, now or after a restart. */
   readonly onGiveBack: (occurrence: number) => void
 }

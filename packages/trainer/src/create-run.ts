@@ -11,7 +11,7 @@ import { CohortError, messageOf, toCohortError } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
 import type { SetupContext, Tracker } from "@cohort/plugin"
-import { createBiasMonitor, createRolloutWorker, downWeightPolicy, type EpisodeServices, type GroupRolloutWorker, pacedPolicy, type RewardEntry, seededRandom, systemClock, type Throttle, throttled } from "@cohort/rollout"
+import { createBiasMonitor, createRolloutWorker, type EpisodeServices, type GroupRolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
@@ -19,7 +19,7 @@ import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
-import { advantageRule, checkObjective, startEntropy } from "./objective.ts"
+import { checkObjective, startEntropy } from "./objective.ts"
 import { patientTransfer } from "./patient-transfer.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
@@ -27,6 +27,7 @@ import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from 
 import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
+import { workerOptions } from "./worker-options.ts"
 
 /** Things to close, last opened first; each close is tried whatever the others do. */
 class Closers {
@@ -289,43 +290,20 @@ class Execution {
   }
 
   #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger): GroupRolloutWorker {
-    const { rollout, staleness, seed } = this.#config
-    const groupsPerStep = promptsPerStep(this.#config)
-    const slots = this.#slots()
-    // Twice the slots: the engine always finds the next group in its queue.
-    const concurrent = rollout.maxInflightGroups === "auto" ? Math.max(rollout.groupSize, 2 * slots) : rollout.maxInflightGroups * rollout.groupSize
-    return createRolloutWorker({
-      ...services,
-      groupSize: rollout.groupSize,
-      rules: { maxAttempts: 3, minMembers: 2 },
-      retryDelayMs: 500,
-      sampling: samplingOf(this.#config),
-      seed,
-      environmentOf: () => tasks.environment,
-      rewards,
-      environmentWeight: 1,
-      advantages: advantageRule(this.#config),
-      filterZeroSpread: false,
-      emit: (event) => {
-        this.#bias.event(event)
-        ledger.append(event)
-      },
-      nextPrompt: () => cursor.next(),
-      promptTimeoutMs: 60_000,
-      policy: throttled(staleness.policy === "drop" ? pacedPolicy : downWeightPolicy(), this.#throttle),
-      maxStaleness: staleness.maxSteps,
-      groupsPerStep,
-      stepsPerSync: staleness.weightSyncSteps,
-      startVersion: this.#progress.step,
-      queueCapacity: rollout.queueGroups === "auto" ? Math.max(1, (staleness.maxSteps + 1) * groupsPerStep) : rollout.queueGroups,
-      maxConcurrentRollouts: concurrent,
-      maxGroupsInFlight: Math.max(1, Math.ceil(concurrent / rollout.groupSize)),
-      heartbeatMs: 1_000,
-      stopTimeoutMs: 15_000,
-      maxConsecutiveFailures: 4 * groupsPerStep,
-      maxConsecutiveFiltered: 100 * groupsPerStep,
-      onGiveBack: (occurrence) => cursor.giveBack(occurrence),
-    })
+    return createRolloutWorker(
+      workerOptions(this.#config, {
+        services, tasks, rewards,
+        slots: this.#slots(),
+        startVersion: this.#progress.step,
+        throttle: this.#throttle,
+        emit: (event) => {
+          this.#bias.event(event)
+          ledger.append(event)
+        },
+        nextPrompt: () => cursor.next(),
+        onGiveBack: (occurrence) => cursor.giveBack(occurrence),
+      }),
+    )
   }
 
   async #evaluate(step: number, tasks: Tasks, rewards: readonly RewardEntry[], fullMarks: number, services: EpisodeServices): Promise<EvalReport | null> {

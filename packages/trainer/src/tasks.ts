@@ -58,8 +58,11 @@ export function episodeServices(config: RunConfig, modelFolder: string, server: 
       maxModelLength, maxTurns: rollout.maxTurns,
       generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: 60_000, environmentTimeoutMs: 60_000,
       episodeTimeoutMs: rollout.maxTurns * rollout.generateTimeoutMs, forkThresholdTokens: rollout.forkThresholdTokens,
+      ...(rollout.maxToolRounds === undefined ? {} : { maxToolRounds: rollout.maxToolRounds }),
+      ...(rollout.maxEpisodeTokens === undefined ? {} : { maxEpisodeTokens: rollout.maxEpisodeTokens }),
     },
     log,
+    turnMode: rollout.turnTokens === "keep" ? "tokens" : "messages",
   }
 }
 

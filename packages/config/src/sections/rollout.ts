@@ -1,6 +1,6 @@
 // How completions are sampled.
 import * as v from "valibot"
-import { above, autoOr, int, real, table } from "../field.ts"
+import { above, autoOr, choice, flag, int, real, table } from "../field.ts"
 
 export const rolloutSection = v.pipe(
   v.strictObject({
@@ -10,6 +10,17 @@ export const rolloutSection = v.pipe(
     forkThresholdTokens: v.optional(
       int(0, "When a template rewrites an earlier answer: trained tokens that may turn into context before a row of its own begins"),
       8,
+    ),
+    maxToolRounds: v.exactOptional(int(0, "Turns whose tool calls are run; without it only `rollout.maxTurns` bounds them")),
+    maxEpisodeTokens: v.exactOptional(int(1, "Tokens the model may write over all turns of an episode")),
+    turnTokens: v.optional(
+      choice(["keep", "render"], "How the next turn's prompt is made: generated tokens stay as they are, or the chat template renders the whole conversation again"),
+      "keep",
+    ),
+    dynamicSampling: v.optional(flag("Replace groups whose completions all score the same by others; DAPO's dynamic sampling"), false),
+    maxReplacedGroups: v.optional(
+      autoOr(1, "Groups that `rollout.dynamicSampling` may replace between two steps before the run stops; auto is ten times those that may be ahead of the trainer"),
+      "auto",
     ),
     temperature: v.optional(real(0, "Sampling temperature; the trainer divides its logits by it too"), 1),
     topP: v.optional(above(0, "Smallest set of tokens whose probability reaches this; 1 is off", 1), 1),

@@ -44,9 +44,9 @@ export const generationRows: readonly TrlRow[] = [
   sameOrNone("chat_template_kwargs", "rollout.chatTemplateArgs", { enable_thinking: false }),
   {
     option: "max_tool_calling_iterations",
-    becomes: "`rollout.maxTurns` = value + 1; null, no limit, leaves ours",
+    becomes: "`rollout.maxToolRounds`, and `rollout.maxTurns` = value + 1; null, no limit, leaves ours",
     example: 3,
-    answer: (value) => (value === null ? [] : [{ path: "rollout.maxTurns", value: numberOf(value) + 1 }]),
+    answer: (value) => (value === null ? [] : [{ path: "rollout.maxToolRounds", value }, { path: "rollout.maxTurns", value: numberOf(value) + 1 }]),
   },
   same("fork_threshold_tokens", "rollout.forkThresholdTokens", 64),
   sameOrNone("max_prompt_length", "data.maxPromptTokens", 256),
