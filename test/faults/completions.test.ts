@@ -68,6 +68,25 @@ testRun("a reward that begins to throw later: failed as reward_failed, groups co
   expect(left.trained).toBeGreaterThan(0)
 }, minute)
 
+testRun("a reward with onFailure abort: its first failure that stays ends the run, typed, with its name, its words and the row", async () => {
+  let calls = 0
+  const run = await faultyRun({
+    patch: { rewards: [{ use: "strict", retries: 1, onFailure: "abort" }] },
+    rewards: {
+      strict: () => {
+        if (calls++ >= 40) throw new Error("the judge is out")
+        return Math.random()
+      },
+    },
+  })
+  const error = await errorOf(run)
+  expect(error.code).toBe("reward_failed")
+  expect(error.message).toMatch(/reward strict failed after 2 tries on row .*: strict: threw the judge is out/)
+  const left = readFolder(run.dir, false)
+  expect(left.failure).toMatchObject({ code: "reward_failed" })
+  expect(left.summary).toBeUndefined()
+}, minute)
+
 testRun("completions without text are scored as they are and trained: their one token is the stop", async () => {
   const texts: string[] = []
   await using engine = await scriptedEngine((seed) => (seed % 2 === 0 ? [] : [20, 21]))

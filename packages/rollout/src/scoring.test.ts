@@ -96,3 +96,21 @@ test("spread is not a matter of rounding", () => {
   expect(hasZeroSpread([0, 1e-6])).toBe(false)
   expect(hasZeroSpread([1e9, 1e9 + 0.1])).toBe(true)
 })
+
+test("a reward that aborts: retried first, then scoring throws with its name, the row and its words; a stop of the run is no such failure", async () => {
+  let calls = 0
+  const judge = (fails: number): RewardLike => () => {
+    if (calls++ < fails) throw new Error("no route to the judge")
+    return 1
+  }
+  const { result } = await score([episode(0)], [entry("judge", judge(2), { maxAttempts: 3, onFailure: "abort" })])
+  expect(result).toMatchObject([{ kind: "scored" }])
+  calls = 0
+  const aborting = entry("judge", judge(9), { maxAttempts: 2, onFailure: "abort" })
+  const failure = await score([episode(0)], [entry("fine", () => 1), aborting]).catch((error: unknown) => error)
+  expect(failure).toMatchObject({ code: "reward_failed", details: { reward: "judge", row: "r", rolloutId: "g0.0.1" } })
+  expect((failure as Error).message).toBe("reward judge failed after 2 tries on row r: judge: threw no route to the judge")
+  expect(calls).toBe(2)
+  const stopped = await score([episode(0)], [aborting], AbortSignal.abort(new Error("stop")))
+  expect(stopped.result).toMatchObject([{ kind: "failed" }])
+})

@@ -1,6 +1,7 @@
 // Rewards of a group: every reward bounded and retried on its own, then one weighted sum per rollout. A rollout with a failed
 // reward leaves the group; a reward that does not apply leaves the sum.
 import { type PromptRow, type RewardLike, type RewardResult, runReward, type ScoredRollout } from "@cohort/env"
+import { CohortError } from "@cohort/errors"
 import { timerOver } from "./deadline.ts"
 import type { DropReason } from "./generation.ts"
 import type { Episode } from "./episode.ts"
@@ -14,6 +15,8 @@ export interface RewardEntry {
   readonly timeoutMs: number
   /** Calls per rollout before a retryable failure counts; 1 is no retry. */
   readonly maxAttempts: number
+  /** What a failure that stays does: the rollout leaves its group (default), or scoring throws, which ends the run. */
+  readonly onFailure?: "drop" | "abort"
 }
 
 /** What scoring says about one rollout. */
@@ -43,6 +46,7 @@ export interface ScoringOptions {
  *
  * total = sum of weight x value over the rewards that apply; when none applies the rollout fails with `no_reward`.
  *
+ * @throws CohortError `reward_failed`, naming the reward, for a failure that stays of a reward with `onFailure: "abort"`
  * @example
  * const scores = await scoreEpisodes(episodes, { row, rewards, environmentWeight: 1, policyVersion: 3, retryDelayMs: 500, clock, signal, log })
  */
@@ -51,6 +55,7 @@ export async function scoreEpisodes(episodes: readonly Episode[], options: Scori
   const columns = await Promise.all(
     options.rewards.map(async (entry) => ({ name: entry.name, weight: entry.weight, results: await callReward(entry, rollouts, options) })),
   )
+  for (const [index, entry] of options.rewards.entries()) if (entry.onFailure === "abort") refuseFailures(entry, columns[index]!.results, episodes, options)
   return episodes.map((episode, index) => {
     const results = columns.map(({ name, weight, results }) => ({ name, weight, result: results[index]! }))
     const own = episode.environmentScore
@@ -97,6 +102,19 @@ async function callOnce(entry: RewardEntry, rollouts: readonly ScoredRollout[], 
     signal.removeEventListener("abort", onAbort)
     timer.abort(timerOver)
   }
+}
+
+function refuseFailures(entry: RewardEntry, results: readonly RewardResult[], episodes: readonly Episode[], options: ScoringOptions): void {
+  // A stopped run fails its rewards by itself.
+  if (options.signal.aborted) return
+  const index = results.findIndex(({ kind }) => kind === "failed")
+  const result = results[index]
+  if (result?.kind !== "failed") return
+  const tries = result.retryable ? ` after ${entry.maxAttempts} ${entry.maxAttempts === 1 ? "try" : "tries"}` : ""
+  throw new CohortError("reward_failed", `reward ${entry.name} failed${tries} on row ${options.row.id}: ${result.error}`, {
+    hint: 'Its onFailure is "abort": mend the reward, raise its retries, or let failures leave their group with "drop".',
+    details: { reward: entry.name, row: options.row.id, rolloutId: episodes[index]!.rolloutId, error: result.error },
+  })
 }
 
 function addUp(results: readonly { readonly name: string; readonly weight: number; readonly result: RewardResult }[]): MemberScore {

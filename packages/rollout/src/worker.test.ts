@@ -116,7 +116,7 @@ test("a server that always fails stops the run with its own words, and everythin
   const failure = await harness.clock.run(train(harness, { steps: 1, groupsPerStep: 2 }).catch((error: unknown) => error))
   expect(failure).toBeInstanceOf(CohortError)
   expect(String(failure)).toContain("500: model is gone")
-  expect((failure as CohortError).code).toBe("worker_failed")
+  expect((failure as CohortError).code).toBe("inference_failed")
   expect(((failure as CohortError).cause as CohortError).code).toBe("inference_failed")
   expect(harness.worker.status.state).toBe("failed")
   expect(harness.worker.status.lastError).toContain("500: model is gone")
@@ -124,6 +124,21 @@ test("a server that always fails stops the run with its own words, and everythin
   expect(ended.toSorted((a, b) => a - b)).toEqual(harness.of("group.admitted").map(({ occurrence }) => occurrence!))
   await harness.clock.run(harness.worker.stop())
   expect(harness.clock.pending).toBe(0)
+})
+
+test("a reward that aborts fails the worker as reward_failed with its name and words; one that drops does not", async () => {
+  const broken = { ...lengthReward, name: "judge", reward: () => Promise.reject(new Error("no route")) } as const
+  const harness = createWorkerHarness({ rewards: [lengthReward, { ...broken, onFailure: "abort" }] })
+  const failure = await harness.clock.run(train(harness, { steps: 1, groupsPerStep: 2 }).catch((error: unknown) => error))
+  expect(failure).toMatchObject({ code: "reward_failed" })
+  expect(String(failure)).toContain("reward judge failed after 1 try on row row-0: judge: threw no route")
+  const ended = [...harness.of("group.dropped").map(({ occurrence }) => occurrence!), ...harness.givenBack]
+  expect(ended.toSorted((a, b) => a - b)).toEqual(harness.of("group.admitted").map(({ occurrence }) => occurrence!))
+  await harness.clock.run(harness.worker.stop())
+  const dropping = createWorkerHarness({ rewards: [{ ...broken, onFailure: "drop" }], maxConsecutiveFailures: 4 })
+  await dropping.clock.run(train(dropping, { steps: 1, groupsPerStep: 2 }).catch((error: unknown) => error))
+  expect(dropping.of("group.dropped")).toHaveLength(4)
+  await dropping.clock.run(dropping.worker.stop())
 })
 
 test("requests that never answer free their places at the request's deadline", async () => {

@@ -1,7 +1,7 @@
 // The rollout worker: admits groups as the staleness policy allows, runs them side by side, hands them to the trainer oldest first.
 // Every admitted occurrence leaves exactly once: taken, dropped with a reason, or given back.
 // Long because admission, hand-over and stop share one set of open groups: apart, each would need the others' inside.
-import { CohortError, messageOf } from "@cohort/errors"
+import { CohortError, isCohortError, messageOf } from "@cohort/errors"
 import { timerOver, withDeadline } from "./deadline.ts"
 import { DropBudget } from "./drop-budget.ts"
 import type { DropReason } from "./generation.ts"
@@ -378,9 +378,10 @@ class GroupWorker implements GroupRolloutWorker {
 
   #fail(error: unknown): void {
     if (this.#failure !== undefined || this.#state === "stopped") return
-    this.#failure = new CohortError("worker_failed", `the rollout worker failed: ${messageOf(error)}`, {
+    // A typed cause stays what it is: a reward that aborts the run, a row that names no environment.
+    this.#failure = new CohortError(isCohortError(error) ? error.code : "worker_failed", `the rollout worker failed: ${messageOf(error)}`, {
       cause: error,
-      ...(error instanceof CohortError && error.hint !== undefined ? { hint: error.hint } : {}),
+      ...(isCohortError(error) && error.hint !== undefined ? { hint: error.hint } : {}),
     })
     this.#life.abort(this.#failure)
     this.#queue.fail(this.#failure)

@@ -60,7 +60,11 @@ export async function evaluate(options: EvaluateOptions): Promise<EvalReport> {
       else lastError = score?.error ?? "no score"
     }
   }
-  await Promise.all(Array.from({ length: Math.min(options.concurrency, jobs.length) }, worker))
+  const stopOthers = (error: unknown): never => {
+    jobs.length = 0
+    throw error
+  }
+  await Promise.all(Array.from({ length: Math.min(options.concurrency, jobs.length) }, () => worker().catch(stopOthers)))
   if (signal.aborted) throw new CohortError("aborted", "the evaluation was interrupted")
   const scored = results.filter((result) => result !== undefined)
   if (scored.length === 0)

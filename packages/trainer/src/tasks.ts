@@ -42,7 +42,7 @@ export async function openRewards({ config, registry }: TaskOptions, setup: Setu
     config.rewards.map(async (use, index) => ({ use, reward: await registry.reward(use.use, setup, { options: use.options, askedBy: `rewards[${index}].use` }) })),
   )
   return {
-    entries: loaded.map(({ use, reward }) => ({ name: reward.name, weight: use.weight, reward: reward.reward, timeoutMs: use.deadlineMs, maxAttempts: use.retries + 1 })),
+    entries: loaded.map(({ use, reward }) => ({ name: reward.name, weight: use.weight, reward: reward.reward, timeoutMs: use.deadlineMs, maxAttempts: use.retries + 1, onFailure: use.onFailure })),
     fullMarks: loaded[0]?.reward.range?.[1] ?? 1,
   }
 }

@@ -28,7 +28,7 @@ const lookEveryMs = 1_000
 
 /**
  * Takes `groups` groups. Fewer come back when the prompts have ended or the signal aborted.
- * @throws CohortError `worker_failed` when the rollout side failed or its heartbeat stopped, naming what is in flight
+ * @throws CohortError what the rollout side failed with; `worker_failed` when its heartbeat stopped, naming what is in flight
  */
 export async function takeWindow(options: WindowOptions): Promise<Window> {
   const { clock, iterator, signal } = options
