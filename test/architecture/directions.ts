@@ -3,7 +3,7 @@
 /** What a workspace may import of ours, by folder name. `errors` is left out: every package and app may import it. */
 export type Directions = Readonly<Record<string, readonly string[]>>
 
-const leaves = ["config", "env", "batching", "safetensors", "ledger", "loss", "tensor"]
+const leaves = ["config", "env", "batching", "safetensors", "ledger", "loss", "tensor", "thread"]
 const middle = ["plugin", "data", "tokenizer", "inference", "model", "engine", "weight-transfer", "rollout"]
 
 export const packageDirections: Directions = {
@@ -16,12 +16,13 @@ export const packageDirections: Directions = {
   ledger: [],
   loss: [],
   tensor: [],
+  thread: [],
   plugin: ["env"],
   data: ["env"],
   tokenizer: ["env"],
   inference: ["env"],
   model: ["tensor", "safetensors"],
-  engine: ["model", "tensor", "tokenizer", "safetensors", "inference"],
+  engine: ["model", "tensor", "tokenizer", "safetensors", "inference", "thread"],
   "weight-transfer": ["inference", "safetensors"],
   rollout: ["env", "tokenizer", "inference", "batching"],
   // The composition root.

@@ -3,6 +3,7 @@ export { defaultLabel, type Engine, type EngineHealth, type EngineOptions } from
 export { embeddedServer, versionOf } from "./embedded.ts"
 export type { EngineMetrics } from "./metrics.ts"
 export type { Completion, Delta, EngineRequest, Submission } from "./request.ts"
+export { remoteRunner, runnerMethods } from "./remote-runner.ts"
 export type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "./runner.ts"
 export { createScheduler, type Scheduler, type SchedulerStep } from "./scheduler.ts"
 export type { Finish, LabelSpan, Sequence, SequenceSpec } from "./sequence.ts"

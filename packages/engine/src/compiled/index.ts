@@ -2,5 +2,4 @@ export { createCompiledRunner, type CompiledRunnerOptions } from "./create-runne
 export { createFallbackRunner } from "./fallback.ts"
 export type { DecodeForm } from "./form.ts"
 export { openRunner, type OpenRunnerOptions } from "./open-runner.ts"
-export { exposeRunner, type Port, remoteRunner, type RemoteRunner } from "./remote.ts"
 export { spawnRunner, type SpawnRunnerOptions } from "./spawn.ts"

@@ -1,12 +1,10 @@
 // The worker thread: answers equal those of a runner in this thread, errors keep their type, and a dead worker fails what waits.
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { CohortError } from "@cohort/errors"
 import { createPolicy, type Policy, randomValues, saveModelFolder } from "@cohort/model"
-import type { ModelRunner } from "../runner.ts"
-import { exposeRunner, remoteRunner } from "./remote.ts"
 import { spawnRunner } from "./spawn.ts"
 import { forwardLogProbs, generate, lively, smallModels, testRuntime } from "./testing/models.ts"
 
@@ -48,49 +46,4 @@ test("an abort while it opens is heard", async () => {
   const opening = spawnRunner({ ...options, folder }, abort.signal)
   abort.abort()
   await expect(opening).rejects.toMatchObject({ code: "aborted" })
-})
-
-/** What a promise rejects with. Bun's `rejects` blocks the loop that a message needs to arrive. */
-const reasonOf = (promise: Promise<unknown>): Promise<unknown> => promise.then(() => undefined, (reason: unknown) => reason)
-
-describe("over a message channel", () => {
-  const info = { slots: 1, maxModelLength: 8, vocabSize: 8, chunkSizes: [1], parameters: 0, dtype: "f32", backend: "none" }
-
-  test("calls are answered one after the other, arrays are moved, errors keep their code and hint", async () => {
-    const { port1, port2 } = new MessageChannel()
-    let active = 0
-    let most = 0
-    const logProbs = new Float32Array(4)
-    const serial = async (): Promise<void> => {
-      most = Math.max(most, ++active)
-      await Bun.sleep(2)
-      active--
-    }
-    const refuse = () => Promise.reject(new CohortError("tensor_failed", "no", { hint: "try" }))
-    const runner: ModelRunner = { info, prefill: serial, decode: refuse, score: async () => (await serial(), logProbs), loadWeights: serial, close: serial }
-    const stop = exposeRunner(port1 as never, runner)
-    const remote = remoteRunner(port2 as never, info)
-    port1.start()
-    port2.start()
-    const [scores] = await Promise.all([remote.score(Int32Array.of(1)), remote.prefill([]), remote.loadWeights("x")])
-    expect(scores.length).toBe(4)
-    expect(logProbs.length).toBe(0)
-    expect(most).toBe(1)
-    expect(await reasonOf(remote.decode([], 1, 0))).toMatchObject({ code: "tensor_failed", message: "no", hint: "try" })
-    await remote.close()
-    stop()
-    port1.close()
-    port2.close()
-  })
-
-  test("when the other side is gone, what waits and what comes fails", async () => {
-    const { port1, port2 } = new MessageChannel()
-    const remote = remoteRunner(port2 as never, info)
-    const waiting = reasonOf(remote.score(Int32Array.of(1)))
-    remote.fail(new CohortError("worker_failed", "gone"))
-    expect(await waiting).toMatchObject({ code: "worker_failed" })
-    expect(await reasonOf(remote.prefill([]))).toMatchObject({ code: "worker_failed" })
-    port1.close()
-    port2.close()
-  })
 })

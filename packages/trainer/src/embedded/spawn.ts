@@ -1,11 +1,11 @@
 // The embedded backend as the training loop sees it: calls into its thread.
-import type { ModelRunner, RunnerInfo } from "@cohort/engine"
+import { type ModelRunner, remoteRunner, type RunnerInfo } from "@cohort/engine"
 import { CohortError } from "@cohort/errors"
 import type { OpenOptions, RuntimeInfo } from "@cohort/tensor"
+import { startThread } from "@cohort/thread"
 import type { WeightTensor } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "../backend.ts"
 import { companionFiles, type EmbeddedSettings } from "./backend.ts"
-import { createCaller, type Port } from "./call.ts"
 import type { FormChoice } from "./form.ts"
 import type { ReadyMessage, RunnerRequest } from "./thread.ts"
 
@@ -23,53 +23,47 @@ export interface SpawnedBackend extends TrainerBackend {
  * @throws CohortError `runtime_unavailable`, `model_invalid`; later calls throw `worker_failed` when the thread died
  */
 export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: EmbeddedSettings): Promise<SpawnedBackend> {
-  const worker = new Worker(new URL("./thread.ts", import.meta.url).href)
-  const caller = createCaller(worker as unknown as Port)
-  worker.addEventListener("error", (event) => caller.fail(new CohortError("worker_failed", `the trainer thread failed: ${event.message}`)))
-  worker.addEventListener("close", () => caller.fail(new CohortError("worker_failed", "the trainer thread ended")))
+  const thread = startThread(new Worker(new URL("./thread.ts", import.meta.url).href), "the trainer thread")
   let ready: ReadyMessage
   try {
-    ready = await caller.call<ReadyMessage>("open", runtime, settings)
+    ready = await thread.call<ReadyMessage>("open", runtime, settings)
   } catch (error) {
-    worker.terminate()
+    thread.end()
     throw error
   }
   return {
     info: ready.info,
     parameters: ready.parameters,
-    forwardBackward: (batch, objective) => caller.call("forwardBackward", batch, objective),
-    optimStep: (step) => caller.call("optimStep", step),
-    logProbs: (batch, which, temperature) => caller.call("logProbs", batch, which, temperature),
+    forwardBackward: (batch, objective) => thread.call("forwardBackward", batch, objective),
+    optimStep: (step) => thread.call("optimStep", step),
+    logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),
     weights: () => ({
       names: ready.names,
       companionFiles: companionFiles(settings.modelFolder),
       async *tensors() {
-        await caller.call("beginTensors")
+        await thread.call("beginTensors")
         for (;;) {
-          const tensor = await caller.call<WeightTensor | undefined>("nextTensor")
+          const tensor = await thread.call<WeightTensor | undefined>("nextTensor")
           if (tensor === undefined) return
           yield tensor
         }
       },
     }),
-    save: (dir) => caller.call("save", dir),
-    load: (dir) => caller.call("load", dir),
+    save: (dir) => thread.call("save", dir),
+    load: (dir) => thread.call("load", dir),
     async openRunner(request) {
-      const info = await caller.call<RunnerInfo>("openRunner", request)
+      const info = await thread.call<RunnerInfo>("openRunner", request)
       return {
-        info,
-        prefill: (requests) => caller.call("prefill", requests),
-        decode: (inputs, steps, topLogProbs) => caller.call("decode", inputs, steps, topLogProbs),
-        score: (tokenIds) => caller.call("score", tokenIds),
+        ...remoteRunner(thread, info),
         loadWeights: () => Promise.reject(new CohortError("inference_rejected", "a colocated engine has the trainer's weights and loads none")),
         close: () => Promise.resolve(),
       }
     },
-    form: () => caller.call("form"),
-    counters: () => caller.call("counters"),
+    form: () => thread.call("form"),
+    counters: () => thread.call("counters"),
     async close() {
-      await caller.call("close")
-      worker.terminate()
+      await thread.call("close")
+      thread.end()
     },
   }
 }

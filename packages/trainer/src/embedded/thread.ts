@@ -1,10 +1,10 @@
 // The thread of the embedded backend: a native call blocks it and nothing else.
-import type { ModelRunner } from "@cohort/engine"
+import { type ModelRunner, runnerMethods } from "@cohort/engine"
 import { createCompiledRunner } from "@cohort/engine/compiled"
 import { CohortError } from "@cohort/errors"
 import { openRuntime, type OpenOptions, type RuntimeInfo, type TensorRuntime } from "@cohort/tensor"
+import { answerCalls, type Port } from "@cohort/thread"
 import { createEmbeddedBackend, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
-import { answerCalls, type Port } from "./call.ts"
 
 let backend: EmbeddedBackend | undefined
 let runner: ModelRunner | undefined
@@ -55,9 +55,7 @@ answerCalls(globalThis as unknown as Port, {
     runner = await createCompiledRunner({ runtime: runtime!, model: { policy: backend!.policy }, slots, maxModelLength: Math.min(maxPosition, maxModelLength ?? maxPosition) })
     return runner.info
   },
-  prefill: (...args: Parameters<ModelRunner["prefill"]>) => runner!.prefill(...args),
-  decode: (...args: Parameters<ModelRunner["decode"]>) => runner!.decode(...args),
-  score: (...args: Parameters<ModelRunner["score"]>) => runner!.score(...args),
+  ...runnerMethods(() => runner!),
   async close() {
     await runner?.close()
     backend?.close()
