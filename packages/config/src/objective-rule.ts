@@ -51,6 +51,13 @@ export const objectiveRules: readonly Rule[] = [
       klIn === "loss" || klCoefficient > 0 ? undefined : { expected: '"loss" without a KL', fix: "Set objective.klCoefficient above 0 to take a KL off the reward." },
   },
   {
+    reads: ["objective.klIn", "objective.advantage"],
+    check: ({ objective: { klIn, advantage } }) =>
+      klIn === "loss" || advantage !== "gdpo"
+        ? undefined
+        : { expected: '"loss" with objective.advantage = "gdpo"', fix: 'gdpo normalises each reward by itself, so a KL taken off their sum has no place: set objective.klIn to "loss", or objective.advantage to "group".' },
+  },
+  {
     reads: ["objective.reference", "objective.klCoefficient"],
     check: ({ objective: { reference, klCoefficient } }) =>
       reference === "start" || klCoefficient > 0 ? undefined : { expected: '"start" without a KL', fix: "A reference is only used by the KL: set objective.klCoefficient above 0, or leave objective.reference out." },

@@ -13,6 +13,7 @@ const refused: readonly [name: string, input: Partial<RunConfigInput>, path: str
   ["the sampler's ratio with a correction", { objective: { oldPolicy: "behavior", correction: "token_truncate" } }, "objective.oldPolicy", "count the mismatch twice"],
   ["a scale for rloo", { objective: { advantage: "rloo", advantageScale: "batch" } }, "objective.advantageScale", "has a scale of its own"],
   ["no KL to take off the reward", { objective: { klIn: "reward" } }, "objective.klIn", "Set objective.klCoefficient above 0"],
+  ["a KL among rewards that are normalised apart", { objective: { advantage: "gdpo", klCoefficient: 0.1, klIn: "reward" } }, "objective.klIn", "normalises each reward by itself"],
   ["a moving reference without a KL", { objective: { reference: "moving" } }, "objective.reference", "only used by the KL"],
   ["an adaptive bonus that starts outside", { objective: { entropyAdaptive: true, entropyCoefficient: 2 } }, "objective.entropyCoefficient", "within objective.entropyMin = 0 and objective.entropyMax = 1"],
   ["a bound of no correction", { objective: { correctionMin: 0.5 } }, "objective.correctionMin", "Name a correction"],

@@ -14,7 +14,7 @@ export interface TokenLogProbs {
 /**
  * Estimate of KL(policy || reference) of one completion, summed over its trained tokens, nats. A token without a recorded log-prob (NaN) counts 0.
  *
- * @throws CohortError `internal` for arrays of different length.
+ * @throws CohortError `internal` for arrays of different length, `numeric` when a trained token's reference log-prob is no number.
  * @example
  * const penalised = reward - coefficient * completionKl({ policy, reference, mask }, "k1")
  */
@@ -25,6 +25,7 @@ export function completionKl(tokens: TokenLogProbs, estimator: KlEstimator): num
   let sum = 0
   for (let index = 0; index < policy.length; index++) {
     if (mask[index] !== 1) continue
+    if (Number.isNaN(reference[index])) throw new CohortError("numeric", `the reference log-prob of token ${index} is NaN`, { hint: "The reference's weights are damaged: start from a sound checkpoint." })
     const x = reference[index]! - policy[index]!
     if (!Number.isNaN(x)) sum += estimate(estimator, Math.min(Math.max(x, -LOG_RATIO_LIMIT), LOG_RATIO_LIMIT))
   }

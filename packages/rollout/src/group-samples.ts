@@ -46,6 +46,7 @@ export function buildSampleGroup(
     ...identity,
     samples,
     rewards,
+    rolloutIds: members.map(({ episode }) => episode.rolloutId),
     memberParts: members.map(({ score }) => score.parts),
     rewardMean: mean(rewards),
     rewardSpread: Math.sqrt(mean(rewards.map((reward) => (reward - mean(rewards)) ** 2))),

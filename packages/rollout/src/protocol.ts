@@ -25,6 +25,8 @@ export interface SampleGroup {
   readonly samples: readonly Sample[]
   /** Total of each member that scored, in member order. */
   readonly rewards: readonly number[]
+  /** Rollout of each of them: rows of `samples` name theirs, and one whose tokens are all masked has no row. */
+  readonly rolloutIds: readonly string[]
   /** The rewards of each of them by name, before weights; those that did not apply are absent. */
   readonly memberParts: readonly Readonly<Record<string, number>>[]
   /** Mean reward of the members that scored, and per reward name. */

@@ -8,7 +8,7 @@ const state = (over: Partial<PipelineState> = {}): PipelineState => ({
   version: 8, maxStaleness: 4, groupsPerStep: 2, stepsPerSync: 1, groupsInFlight: 0, groupsQueued: 0, groupsTaken: 0, ...over,
 })
 const group = (oldestVersion: number): SampleGroup => ({
-  id: "g0", occurrence: 0, row: { id: "r", prompt: "p" }, samples: [], rewards: [], memberParts: [], rewardMean: 0, rewardParts: {}, rewardSpread: 0, oldestVersion,
+  id: "g0", occurrence: 0, row: { id: "r", prompt: "p" }, samples: [], rewards: [], rolloutIds: [], memberParts: [], rewardMean: 0, rewardParts: {}, rewardSpread: 0, oldestVersion,
   trainedTokens: 0, completionTokens: 0, truncatedShare: 0, startedAtMs: 0, queuedAtMs: 0,
 })
 

@@ -1,16 +1,16 @@
 // The training loop: take a window of groups, train it, publish the weights, say so. Synchronous training is this loop with
 // `staleness.maxSteps` 0; nothing in here knows the difference.
-import { collate, type MicroBatch, planBatches, windowTotals, type BatchShape } from "@cohort/batching"
+import type { BatchShape } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
-import { addMetrics, EMPTY_METRICS, type EntropyControl, objectiveDemands, type ObjectiveMetrics } from "@cohort/loss"
-import { learningRate } from "@cohort/model"
+import type { EntropyControl } from "@cohort/loss"
 import { type BiasMonitor, type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
-import { entropyAfter, objectiveOf, windowSamples } from "./objective.ts"
+import { entropyAfter } from "./objective.ts"
 import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
+import { trainWindow } from "./train-window.ts"
 import { refusalOf } from "./trainable.ts"
 import { accountOf, bottleneckOf, type StepAccount, type StepTimes } from "./watch/account.ts"
 import type { StepWatch } from "./watch/watch.ts"
@@ -103,7 +103,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     const metrics = stepMetrics({
       account: where, queued: freshnessOf(worker.queued.flatMap((group) => group.samples), progress.step), bias: options.bias?.report(),
       groups: window.groups, metrics: trained.metrics, plan: trained.plan, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
-      gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
+      klPerCompletion: trained.klPerCompletion, gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
       seconds, waitSeconds: window.waitSeconds, trainSeconds: trained.seconds, syncSeconds: sync?.seconds ?? 0,
     })
     await options.onStep(progress.step, metrics)
@@ -145,59 +145,6 @@ function createAccountant(options: LoopOptions, startedAt: number): (step: numbe
     options.append({ kind: "step.account", step, ...(bottleneck === null ? {} : { reason: bottleneck.advice }), data: { ...account, bottleneck: bottleneck?.part ?? null, share: bottleneck?.share ?? 0 } })
     return account
   }
-}
-
-interface TrainedWindow {
-  readonly skipped: boolean
-  readonly gradNorm: number
-  readonly learningRate: number
-  readonly metrics: ObjectiveMetrics
-  readonly samples: number
-  readonly seconds: number
-  readonly plan: ReturnType<typeof planBatches>["stats"]
-}
-
-async function trainWindow(options: LoopOptions, groups: readonly SampleGroup[]): Promise<TrainedWindow> {
-  const { config, backend, clock, progress } = options
-  const start = clock.now()
-  const samples = windowSamples(config, groups)
-  const plan = planBatches(samples, { buckets: options.shapes })
-  for (const sample of plan.droppedOverBudget)
-    options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
-  const kept = plan.batches.flatMap((batch) => batch.samples)
-  const spec = objectiveOf(config, windowTotals(kept), progress.entropy)
-  const batches = await withOwnLogProbs(options, plan.batches.map(({ samples: members, shape }) => collate(members, shape)))
-  const rate = learningRate({ kind: config.train.schedule, peak: config.train.learningRate, warmupSteps: config.train.warmupSteps, totalSteps: config.train.steps }, progress.step)
-  let metrics = EMPTY_METRICS
-  let gradNorm = 0
-  let skipped = false
-  for (let iteration = 0; iteration < config.train.iterations && !skipped; iteration++) {
-    let pass = EMPTY_METRICS
-    for (const batch of batches) pass = addMetrics(pass, await backend.forwardBackward(batch, spec))
-    const step = await backend.optimStep({ learningRate: rate, maxGradNorm: config.train.maxGradNorm })
-    if (iteration === 0) metrics = pass
-    gradNorm = step.gradNorm
-    skipped = step.skipped
-  }
-  return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, plan: plan.stats }
-}
-
-/** Adds what the objective compares with: log-probs of the reference policy, and the trainer's own before the step. */
-async function withOwnLogProbs({ config, backend }: LoopOptions, batches: readonly MicroBatch[]): Promise<readonly MicroBatch[]> {
-  const demands = objectiveDemands(config.objective)
-  const flat = async (batch: MicroBatch, which: "policy" | "reference"): Promise<Float32Array> => {
-    const out = new Float32Array(batch.rows * batch.length)
-    for (const [row, values] of (await backend.logProbs(batch, which, config.rollout.temperature)).entries()) out.set(values, row * batch.length)
-    return out
-  }
-  const complete: MicroBatch[] = []
-  for (const batch of batches)
-    complete.push({
-      ...batch,
-      ...(demands.referenceInLoss ? { referenceLogProbs: await flat(batch, "reference") } : {}),
-      ...(demands.proximal ? { proximalLogProbs: await flat(batch, "policy") } : {}),
-    })
-  return complete
 }
 
 function recordTrained(options: LoopOptions, group: SampleGroup, version: number): void {

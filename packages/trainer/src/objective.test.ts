@@ -15,7 +15,7 @@ function group(id: string, rewards: readonly number[], parts: readonly Readonly<
   })
   const samples = rewards.flatMap((_, member) => (member === 0 ? [sample(0, 0), sample(0, 1)] : [sample(member, 0)]))
   return {
-    id, occurrence: 0, row: { id, prompt: "p" }, samples, rewards, memberParts: parts, rewardMean: 0, rewardParts: {}, rewardSpread: 0, oldestVersion: 0,
+    id, occurrence: 0, row: { id, prompt: "p" }, samples, rewards, rolloutIds: rewards.map((_, member) => `${id}.${member}`), memberParts: parts, rewardMean: 0, rewardParts: {}, rewardSpread: 0, oldestVersion: 0,
     trainedTokens: samples.length, completionTokens: samples.length, truncatedShare: 0, startedAtMs: 0, queuedAtMs: 0,
   }
 }
@@ -30,11 +30,27 @@ test("group advantages are the rule's, and the window leaves them", () => {
 
 test("batch scaling divides by the deviation of all rewards of the step, on every row of a rollout", () => {
   const config = configWith({ advantageScale: "batch", standardDeviation: "population", advantageEpsilon: 0 })
-  expect(advantageRule(config)([4, 0])).toEqual([0, 0])
+  // Until the window is complete: the distance from the mean, so that a group with a signal is told from one without.
+  expect(advantageRule(config)([4, 0])).toEqual([2, -2])
   // Rewards 6, 0, 3, 3: mean 3, population deviation sqrt(4.5) = 2.1213; both groups are centred on 3.
   const advantages = windowSamples(config, [group("a", [6, 0]), group("b", [3, 3])]).map((sample) => sample.advantage)
   const unit = Math.SQRT2
   for (const [i, expected] of [unit, unit, -unit, 0, 0, 0].entries()) expect(advantages[i]!).toBeCloseTo(expected, 5)
+})
+
+test("a KL lowers rewards before their advantages; a rollout without one leaves its group's mean", () => {
+  const config = configWith({ advantage: "rloo", klCoefficient: 0.5, klIn: "reward" })
+  expect(advantageRule(config)([3, 1])).toEqual([1, -1])
+  const advantages = windowSamples(config, [group("a", [1, 1, 1])], new Map([["a.0", 1], ["a.2", 3]])).map((sample) => sample.advantage)
+  // Rewards 0.5 and -0.5; the first rollout has two rows.
+  expect(advantages).toEqual([1, 1, 0, -1])
+})
+
+test("advantages of the window find their rollout where one before it has no row left", () => {
+  const whole = group("a", [6, 0])
+  const [, , last] = windowSamples(configWith({ advantageScale: "batch" }), [whole])
+  const left = { ...whole, samples: whole.samples.slice(2) }
+  expect(windowSamples(configWith({ advantageScale: "batch" }), [left]).map((sample) => sample.advantage)).toEqual([last!.advantage])
 })
 
 test("gdpo normalises each reward by itself with its weight", () => {
@@ -68,7 +84,7 @@ test("an adaptive entropy bonus acts from the step after the entropy fell under 
 })
 
 test("what the loop cannot do is refused at once, all keys together", () => {
-  const config = configWith({ klCoefficient: 0.1, klIn: "reward", klUnbiased: false, klEstimator: "k1", reference: "moving", topEntropyShare: 0.5 })
+  const config = configWith({ klCoefficient: 0.1, reference: "moving", topEntropyShare: 0.5 })
   let refused: unknown
   try {
     checkObjective(config)
@@ -76,5 +92,5 @@ test("what the loop cannot do is refused at once, all keys together", () => {
     refused = error
   }
   expect(isCohortError(refused) && refused.code).toBe("config_invalid")
-  for (const key of ["objective.klIn", "objective.reference", "objective.topEntropyShare"]) expect((refused as Error).message).toContain(key)
+  for (const key of ["objective.reference", "objective.topEntropyShare"]) expect((refused as Error).message).toContain(key)
 })

@@ -10,9 +10,8 @@ import type { AdvantageRule, SampleGroup } from "@cohort/rollout"
  * @throws CohortError `config_invalid` naming each key, its value and the way out
  */
 export function checkObjective(config: RunConfig): void {
-  const { klIn, klCoefficient, reference, topEntropyShare } = config.objective
+  const { klCoefficient, reference, topEntropyShare } = config.objective
   const problems: string[] = []
-  if (klCoefficient > 0 && klIn === "reward") problems.push('objective.klIn is "reward": put the KL in the loss with "loss"')
   if (klCoefficient > 0 && reference === "moving") problems.push('objective.reference is "moving": use "start"')
   if (topEntropyShare < 1) problems.push(`objective.topEntropyShare is ${topEntropyShare}: use 1, which trains all tokens`)
   if (problems.length > 0) throw new CohortError("config_invalid", `this trainer cannot do: ${problems.join("; ")}`, { details: { problems } })
@@ -39,33 +38,47 @@ export function startEntropy(config: RunConfig): EntropyControl {
   return { coefficient: config.objective.entropyCoefficient, lastEntropy: null }
 }
 
-/** Advantages within a group. Rules that look at the whole step give 0 here: the window fills them in. */
+/**
+ * Advantages within a group. Where they follow from the whole step, or from a KL that the trainer takes off, the window gives them later: until then each
+ * member has its distance from the group's mean.
+ */
 export function advantageRule(config: RunConfig): AdvantageRule {
-  if (advantageScope(config.objective) === "window") return (rewards) => rewards.map(() => 0)
+  const settings = isWindowWide(config) ? ({ advantage: "group", advantageScale: "none", standardDeviation: "sample" } as const) : config.objective
   return (rewards) => {
-    const [group] = advantagesOf([{ totals: rewards }], config.objective)
+    const [group] = advantagesOf([{ totals: rewards }], settings)
     return group === undefined || group.dropped ? null : group.advantages.map((advantage) => advantage ?? 0)
   }
 }
 
-/** The samples of a window as they are trained: window-wide advantages filled in, truncated completions masked when the config says so. */
-export function windowSamples(config: RunConfig, groups: readonly SampleGroup[]): Sample[] {
-  const advantages = advantageScope(config.objective) === "window" ? windowAdvantages(config, groups) : undefined
-  return groups.flatMap((group, index) => {
-    // A rollout may have several rows; its members are in the order of their first row.
-    const members = [...new Set(group.samples.map((sample) => sample.rolloutId))]
-    return group.samples.map((sample) => {
-      const masked = config.objective.maskTruncated && sample.truncated
-      if (advantages === undefined && !masked) return sample
-      const advantage = advantages === undefined ? sample.advantage : (advantages[index]![members.indexOf(sample.rolloutId)] ?? 0)
-      return { ...sample, advantage, ...(masked ? { lossMask: new Uint8Array(sample.lossMask.length) } : {}) }
-    })
-  })
+function isWindowWide({ objective }: RunConfig): boolean {
+  return advantageScope(objective) === "window" || objectiveDemands(objective).referenceInReward
 }
 
-function windowAdvantages(config: RunConfig, groups: readonly SampleGroup[]): readonly (readonly (number | null)[])[] {
+/**
+ * The samples of a window as they are trained: window-wide advantages filled in, truncated completions masked when the config says so.
+ *
+ * @param kl of each rollout, nats, where it lowers rewards; a rollout without one has no advantage and leaves its group's mean
+ */
+export function windowSamples(config: RunConfig, groups: readonly SampleGroup[], kl?: ReadonlyMap<string, number>): Sample[] {
+  const advantages = isWindowWide(config) ? windowAdvantages(config, groups, kl) : undefined
+  return groups.flatMap((group, index) =>
+    group.samples.map((sample) => {
+      const masked = config.objective.maskTruncated && sample.truncated
+      if (advantages === undefined && !masked) return sample
+      const advantage = advantages === undefined ? sample.advantage : (advantages[index]![group.rolloutIds.indexOf(sample.rolloutId)] ?? 0)
+      return { ...sample, advantage, ...(masked ? { lossMask: new Uint8Array(sample.lossMask.length) } : {}) }
+    }),
+  )
+}
+
+function windowAdvantages(config: RunConfig, groups: readonly SampleGroup[], kl: ReadonlyMap<string, number> | undefined): readonly (readonly (number | null)[])[] {
   const names = [...new Set(groups.flatMap((group) => group.memberParts.flatMap((parts) => Object.keys(parts).filter((name) => !name.includes("/")))))]
   const weightOf = (name: string): number => config.rewards.find((reward) => reward.use === name || name.startsWith(`${reward.use}/`))?.weight ?? 1
-  const settings = groups.map((group) => ({ totals: group.rewards, parts: group.memberParts.map((parts) => names.map((name) => parts[name] ?? null)) }))
+  const penalised = ({ rewards, rolloutIds }: SampleGroup): (number | null)[] =>
+    rewards.map((reward, member) => {
+      const own = kl?.get(rolloutIds[member]!)
+      return own === undefined ? null : reward - config.objective.klCoefficient * own
+    })
+  const settings = groups.map((group) => ({ totals: kl === undefined ? group.rewards : penalised(group), parts: group.memberParts.map((parts) => names.map((name) => parts[name] ?? null)) }))
   return advantagesOf(settings, config.objective, names.map(weightOf)).map((group) => group.advantages)
 }

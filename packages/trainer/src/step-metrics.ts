@@ -13,6 +13,8 @@ export interface StepFigures {
   readonly queued: Freshness
   readonly account: StepAccount
   readonly bias: BiasReport | undefined
+  /** KL taken off the rewards, mean per completion. */
+  readonly klPerCompletion: number | undefined
   readonly gradNorm: number
   readonly learningRate: number
   readonly samples: number
@@ -29,6 +31,7 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "reward/mean", unit: "reward", formula: "mean over groups of the group's mean total", doc: "Mean total reward of the completions trained in this step." },
   { name: "reward/<name>", unit: "reward", formula: "mean over groups of the group's mean of that reward", doc: "One reward before its weight." },
   { name: "reward/zero_spread", unit: "share", formula: "groups whose totals are all equal / groups", doc: "Groups that teach nothing. Near 1: the task is too easy or too hard." },
+  { name: "kl/completion", unit: "nats", formula: "mean over completions of sum(estimator(log q - log behaviour))", doc: "KL to the reference that lowers rewards, before its coefficient; only with objective.klIn = \"reward\". reward/mean is without it." },
   { name: "age/mean, age/p50, age/p95, age/p99, age/max", unit: "steps", formula: "version being trained - oldest version of the sample, weighted by trained tokens", doc: "How old the trained data is." },
   { name: "age/share_<age>", unit: "share", formula: "trained tokens of that age / trained tokens", doc: "How the trained tokens are spread over ages." },
   { name: "queue/age_mean, queue/age_p50, queue/age_p95, queue/age_p99, queue/age_max", unit: "steps", formula: "version trained next - oldest version of the sample, weighted by trained tokens, over the queue", doc: "How old the data is that waits: what the next steps will train on." },
@@ -82,6 +85,7 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (freshness[name] !== null) out[`age/${name}`] = freshness[name]
   for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (figures.queued[name] !== null) out[`queue/age_${name}`] = figures.queued[name]
   for (const { age, share } of freshness.shareByAge) out[`age/share_${age}`] = share
+  if (figures.klPerCompletion !== undefined) out["kl/completion"] = figures.klPerCompletion
   const repetitions = groups.flatMap((group) => group.repetition ?? [])
   if (repetitions.length > 0) out.repetition = mean(repetitions)
   for (const [part, seconds] of Object.entries(figures.account)) out[`time/${accountNames[part as keyof StepAccount]}`] = seconds

@@ -1,0 +1,72 @@
+// One optimizer step: a window of groups becomes advantages, micro-batches with what the objective compares them to, passes and updates.
+import { collate, type MicroBatch, type PlanStats, planBatches, windowTotals } from "@cohort/batching"
+import { addMetrics, EMPTY_METRICS, objectiveDemands, type ObjectiveMetrics } from "@cohort/loss"
+import { learningRate } from "@cohort/model"
+import type { SampleGroup } from "@cohort/rollout"
+import { klOfRollouts } from "./kl-penalty.ts"
+import type { LoopOptions } from "./loop.ts"
+import { objectiveOf, windowSamples } from "./objective.ts"
+
+export interface TrainedWindow {
+  readonly skipped: boolean
+  readonly gradNorm: number
+  readonly learningRate: number
+  readonly metrics: ObjectiveMetrics
+  readonly samples: number
+  readonly seconds: number
+  readonly plan: PlanStats
+  /** Mean KL that was taken off the rewards, before its coefficient; undefined where none is. */
+  readonly klPerCompletion: number | undefined
+}
+
+/** Trains on the groups, all passes of the config. A gradient that is not finite ends it with `skipped`. */
+export async function trainWindow(options: LoopOptions, groups: readonly SampleGroup[]): Promise<TrainedWindow> {
+  const { config, backend, clock, progress } = options
+  const start = clock.now()
+  const kl = objectiveDemands(config.objective).referenceInReward ? await klOfRollouts(options, groups) : undefined
+  const samples = windowSamples(config, groups, kl)
+  const plan = planBatches(samples, { buckets: options.shapes })
+  for (const sample of plan.droppedOverBudget)
+    options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
+  const kept = plan.batches.flatMap((batch) => batch.samples)
+  const spec = objectiveOf(config, windowTotals(kept), progress.entropy)
+  const batches = await withOwnLogProbs(options, plan.batches.map(({ samples: members, shape }) => collate(members, shape)))
+  const rate = learningRate({ kind: config.train.schedule, peak: config.train.learningRate, warmupSteps: config.train.warmupSteps, totalSteps: config.train.steps }, progress.step)
+  let metrics = EMPTY_METRICS
+  let gradNorm = 0
+  let skipped = false
+  for (let iteration = 0; iteration < config.train.iterations; iteration++) {
+    let pass = EMPTY_METRICS
+    for (const batch of batches) pass = addMetrics(pass, await backend.forwardBackward(batch, spec))
+    const step = await backend.optimStep({ learningRate: rate, maxGradNorm: config.train.maxGradNorm })
+    if (iteration === 0) metrics = pass
+    if (iteration === 0 || !step.skipped) gradNorm = step.gradNorm
+    // A later pass that cannot be taken leaves the passes before it: the window is trained.
+    if (step.skipped && iteration > 0) options.onUpdate({ kind: "warning", message: `step ${progress.step + 1}: the gradient of pass ${iteration + 1} of ${config.train.iterations} is not finite; the passes before it stay` })
+    skipped = step.skipped && iteration === 0
+    if (step.skipped) break
+  }
+  return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, plan: plan.stats, klPerCompletion: kl === undefined ? undefined : meanOf(kl) }
+}
+
+/** Adds what the objective compares with: log-probs of the reference policy, and the trainer's own before the step. */
+async function withOwnLogProbs({ config, backend }: LoopOptions, batches: readonly MicroBatch[]): Promise<readonly MicroBatch[]> {
+  const demands = objectiveDemands(config.objective)
+  const flat = async (batch: MicroBatch, which: "policy" | "reference"): Promise<Float32Array> => {
+    const out = new Float32Array(batch.rows * batch.length)
+    for (const [row, values] of (await backend.logProbs(batch, which, config.rollout.temperature)).entries()) out.set(values, row * batch.length)
+    return out
+  }
+  const complete: MicroBatch[] = []
+  for (const batch of batches)
+    complete.push({
+      ...batch,
+      ...(demands.referenceInLoss ? { referenceLogProbs: await flat(batch, "reference") } : {}),
+      ...(demands.proximal ? { proximalLogProbs: await flat(batch, "policy") } : {}),
+    })
+  return complete
+}
+
+function meanOf(values: ReadonlyMap<string, number>): number | undefined {
+  return values.size === 0 ? undefined : values.values().reduce((sum, value) => sum + value, 0) / values.size
+}
