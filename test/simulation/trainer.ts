@@ -67,6 +67,8 @@ export function createBackend(scenario: Scenario, clock: Clock, startVersion: nu
       return { gradNorm: 1, skipped: false }
     },
     logProbs: async () => [],
+    entropies: async () => [],
+    moveReference: async () => undefined,
     weights: () => noWeights,
     save: () => clock.sleep(20 * heavyTail(random)),
     load: async () => undefined,

@@ -15,6 +15,10 @@ export interface TrainerBackend {
   optimStep(step: OptimizerStep): Promise<{ readonly gradNorm: number; readonly skipped: boolean }>
   /** Log-probs of every token given its prefix, logits divided by `temperature`; entry 0 of a row is 0. One array per row, of the padded length. */
   logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Promise<Float32Array[]>
+  /** Entropy of the policy's distribution of every token given its prefix, nats, in the form of {@link logProbs}. */
+  entropies(batch: MicroBatch, temperature: number): Promise<Float32Array[]>
+  /** Reference = mix * policy + (1 - mix) * reference; from now on checkpoints hold the reference too. */
+  moveReference(mix: number): Promise<void>
   weights(): WeightSource
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>

@@ -209,7 +209,7 @@ class Execution {
 
   async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers; colocated: Colocated | undefined }> {
     const { env, signal, onUpdate } = this.#options
-    const { backend: settings, inference, train, transfer } = this.#config
+    const { backend: settings, inference, objective, train, transfer } = this.#config
     onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
     const runtime = await defaultOpenOptions({
       env, signal,
@@ -229,6 +229,7 @@ class Execution {
           modelFolder,
           adamW: { beta1: train.beta1, beta2: train.beta2, epsilon: train.adamEpsilon, weightDecay: train.weightDecay },
           compile: settings.compile, precision: settings.precision, entropy: true,
+          movingReference: objective.klCoefficient > 0 && objective.reference === "moving",
           formMemory: join(cache, "forms", "train.json"), machine: `${runtime.libraryPath === undefined ? "fallback" : runtime.xlaCacheDir ?? "tensorflow"} ${cores}`,
         },
       ).then((open) => this.#closers.add("the trainer thread", open, (backend) => backend.close()))

@@ -3,7 +3,7 @@
 import type { BatchShape } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
-import type { EntropyControl } from "@cohort/loss"
+import { type EntropyControl, referenceMoves } from "@cohort/loss"
 import { type BiasMonitor, type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
@@ -94,6 +94,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     progress.samplesTrained += trained.samples
     progress.trainedTokens += trained.metrics.tokens
     if (trained.metrics.tokens > 0) progress.entropy = entropyAfter(config, progress.entropy, trained.metrics.entropySum / trained.metrics.tokens)
+    await followReference(options)
     for (const group of window.groups) recordTrained(options, group, version)
     worker.setPolicyVersion(progress.step)
     const endMs = clock.now()
@@ -113,6 +114,12 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     if (config.train.stopAtReward !== undefined && metrics["reward/mean"]! >= config.train.stopAtReward) return "reward"
   }
   return "steps"
+}
+
+/** Moves a moving reference after the steps at which it does, before a checkpoint could miss it. */
+async function followReference({ config: { objective }, backend, progress }: LoopOptions): Promise<void> {
+  if (objective.klCoefficient === 0 || objective.reference === "start") return
+  if (referenceMoves(progress.step, { everySteps: objective.referenceEverySteps, mix: objective.referenceMix })) await backend.moveReference(objective.referenceMix)
 }
 
 /** Warns, publishes weights ahead of time, or says why the run ends, as the watch asks. */

@@ -84,7 +84,7 @@ test("an adaptive entropy bonus acts from the step after the entropy fell under 
 })
 
 test("what the loop cannot do is refused at once, all keys together", () => {
-  const config = configWith({ klCoefficient: 0.1, reference: "moving", topEntropyShare: 0.5 })
+  const config = configWith({ topEntropyShare: 0.5 })
   let refused: unknown
   try {
     checkObjective(config)
@@ -92,5 +92,5 @@ test("what the loop cannot do is refused at once, all keys together", () => {
     refused = error
   }
   expect(isCohortError(refused) && refused.code).toBe("config_invalid")
-  for (const key of ["objective.reference", "objective.topEntropyShare"]) expect((refused as Error).message).toContain(key)
+  for (const key of ["objective.topEntropyShare"]) expect((refused as Error).message).toContain(key)
 })

@@ -10,9 +10,8 @@ import type { AdvantageRule, SampleGroup } from "@cohort/rollout"
  * @throws CohortError `config_invalid` naming each key, its value and the way out
  */
 export function checkObjective(config: RunConfig): void {
-  const { klCoefficient, reference, topEntropyShare } = config.objective
+  const { topEntropyShare } = config.objective
   const problems: string[] = []
-  if (klCoefficient > 0 && reference === "moving") problems.push('objective.reference is "moving": use "start"')
   if (topEntropyShare < 1) problems.push(`objective.topEntropyShare is ${topEntropyShare}: use 1, which trains all tokens`)
   if (problems.length > 0) throw new CohortError("config_invalid", `this trainer cannot do: ${problems.join("; ")}`, { details: { problems } })
 }

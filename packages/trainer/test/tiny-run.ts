@@ -92,6 +92,8 @@ export function asTrainer(backend: EmbeddedBackend): TrainerBackend {
     forwardBackward: async (batch, spec) => backend.forwardBackward(batch, spec),
     optimStep: async (step) => backend.optimStep(step),
     logProbs: async (batch, which, temperature) => backend.logProbs(batch, which, temperature),
+    entropies: async (batch, temperature) => backend.entropies(batch, temperature),
+    moveReference: async (mix) => backend.moveReference(mix),
     weights: () => ({ names: backend.names, companionFiles: {}, tensors: () => backend.tensors() }),
     save: (dir) => backend.save(dir),
     load: (dir) => backend.load(dir),

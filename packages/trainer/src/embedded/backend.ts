@@ -3,12 +3,15 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from "
 import { join } from "node:path"
 import type { MicroBatch } from "@cohort/batching"
 import { CohortError } from "@cohort/errors"
-import type { ObjectiveMetrics, ObjectiveSpec } from "@cohort/loss"
+import { moveReference, type ObjectiveMetrics, type ObjectiveSpec } from "@cohort/loss"
 import { type AdamWSettings, checkpointTensors, createPolicy, loadOptimizerState, openFolderValues, type Policy, readModelConfig, saveModelFolder, saveOptimizerState } from "@cohort/model"
 import type { TensorRuntime } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { chooseForm, type FormChoice } from "./form.ts"
 import { createTrainStep, type TrainStep } from "./train-step.ts"
+
+/** Within a checkpoint: a model folder with the moving reference. */
+const referenceFolder = "reference"
 
 export interface EmbeddedSettings {
   readonly modelFolder: string
@@ -16,6 +19,8 @@ export interface EmbeddedSettings {
   readonly compile: "auto" | "xla" | "graph" | "eager"
   readonly precision: "f32" | "mixed" | "auto"
   readonly entropy: boolean
+  /** The reference follows the policy, so that checkpoints hold it. */
+  readonly movingReference?: boolean
   /** File that remembers measured forms. */
   readonly formMemory?: string
   /** Names the machine and library in that file. */
@@ -36,6 +41,8 @@ export interface EmbeddedBackend {
   forwardBackward(batch: MicroBatch, spec: ObjectiveSpec): ObjectiveMetrics
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
   logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Float32Array[]
+  entropies(batch: MicroBatch, temperature: number): Float32Array[]
+  moveReference(mix: number): void
   tensors(): Iterable<TensorMessage>
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>
@@ -75,20 +82,44 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
     return chosen
   }
 
+  /** The reference policy, made from the starting weights where it is first needed. */
+  function referencePolicy(): Policy {
+    if (reference === undefined) {
+      const start = openFolderValues(settings.modelFolder, config)
+      reference = createPolicy(runtime, config, start.values)
+      start.close()
+    }
+    return reference
+  }
+
+  function score(what: "logProbs" | "entropies", batch: MicroBatch, which: "policy" | "reference", temperature: number): Float32Array[] {
+    const { weights } = which === "policy" ? policy : referencePolicy()
+    const flat = step.score(what, which, batch, temperature, weights, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
+    return Array.from({ length: batch.rows }, (_, row) => flat.slice(row * batch.length, (row + 1) * batch.length))
+  }
+
+  function loadFrom(folder: string, into: Policy): void {
+    const opened = openFolderValues(folder, config)
+    try {
+      into.load(opened.values)
+    } finally {
+      opened.close()
+    }
+  }
+
   return {
     policy,
     names: policy.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
     forwardBackward: (batch, spec) => step.forwardBackward(batch, spec, formFor(batch, spec).form),
     optimStep: (options) => step.optimStep(options),
-    logProbs(batch, which, temperature) {
-      if (which === "reference" && reference === undefined) {
-        const values = openFolderValues(settings.modelFolder, config)
-        reference = createPolicy(runtime, config, values.values)
-        values.close()
+    logProbs: (batch, which, temperature) => score("logProbs", batch, which, temperature),
+    entropies: (batch, temperature) => score("entropies", batch, "policy", temperature),
+    moveReference(mix) {
+      for (const [i, variable] of referencePolicy().variables.entries()) {
+        const values = variable.data() as Float32Array
+        moveReference(values, policy.variables[i]!.data() as Float32Array, mix)
+        variable.load(values)
       }
-      const weights = which === "policy" ? policy.weights : reference!.weights
-      const flat = step.logProbs(which, batch, temperature, weights, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
-      return Array.from({ length: batch.rows }, (_, row) => flat.slice(row * batch.length, (row + 1) * batch.length))
     },
     tensors: () => checkpointTensors(policy),
     async save(dir) {
@@ -96,16 +127,18 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       for (const name of companionNames(settings.modelFolder)) copyFileSync(join(settings.modelFolder, name), join(dir, name))
       await saveModelFolder(dir, policy)
       await saveOptimizerState(join(dir, "optimizer.safetensors"), { specs: policy.specs, ...step.moments, step: step.stepsTaken })
+      if (settings.movingReference !== true) return
+      mkdirSync(join(dir, referenceFolder), { recursive: true })
+      await saveModelFolder(join(dir, referenceFolder), referencePolicy())
     },
     async load(dir) {
       const path = join(dir, "optimizer.safetensors")
       if (!existsSync(path)) throw new CohortError("checkpoint_invalid", `${dir}: optimizer.safetensors is missing`, { hint: "Resume from a checkpoint that Cohort wrote." })
-      const values = openFolderValues(dir, config)
-      try {
-        policy.load(values.values)
-      } finally {
-        values.close()
-      }
+      const referenceDir = join(dir, referenceFolder)
+      if (settings.movingReference === true && !existsSync(referenceDir))
+        throw new CohortError("checkpoint_invalid", `${dir}: ${referenceFolder}/ is missing, with objective.reference = "moving"`, { hint: 'The run had no moving reference: resume it with objective.reference = "start".' })
+      loadFrom(dir, policy)
+      if (settings.movingReference === true) loadFrom(referenceDir, referencePolicy())
       step.stepsTaken = loadOptimizerState(path, { specs: policy.specs, ...step.moments })
     },
     form: () => chosen,

@@ -37,6 +37,8 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     forwardBackward: (batch, objective) => thread.call("forwardBackward", batch, objective),
     optimStep: (step) => thread.call("optimStep", step),
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),
+    entropies: (batch, temperature) => thread.call("entropies", batch, temperature),
+    moveReference: (mix) => thread.call("moveReference", mix),
     weights: () => ({
       names: ready.names,
       companionFiles: companionFiles(settings.modelFolder),

@@ -33,6 +33,8 @@ answerCalls(globalThis as unknown as Port, {
   forwardBackward: (...args: Parameters<EmbeddedBackend["forwardBackward"]>) => backend!.forwardBackward(...args),
   optimStep: (...args: Parameters<EmbeddedBackend["optimStep"]>) => backend!.optimStep(...args),
   logProbs: (...args: Parameters<EmbeddedBackend["logProbs"]>) => backend!.logProbs(...args),
+  entropies: (...args: Parameters<EmbeddedBackend["entropies"]>) => backend!.entropies(...args),
+  moveReference: (mix: number) => backend!.moveReference(mix),
   beginTensors() {
     tensors = backend!.tensors()[Symbol.iterator]()
   },

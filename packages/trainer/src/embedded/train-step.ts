@@ -29,8 +29,11 @@ export interface TrainStep {
   discard(): void
   /** Applies and clears the window's gradients. */
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
-  /** Log-prob of each token given its prefix, [rows * length]; 0 for the first token of a row. `name` keeps the compiled functions of different weights apart. */
-  logProbs(name: string, batch: MicroBatch, temperature: number, weights: () => Weights, form: StepForm): Float32Array
+  /**
+   * Log-prob of each token given its prefix, or the entropy of the distribution that it is from, [rows * length]; 0 for the first token of a row. `name`
+   * keeps the compiled functions of different weights apart.
+   */
+  score(what: "logProbs" | "entropies", name: string, batch: MicroBatch, temperature: number, weights: () => Weights, form: StepForm): Float32Array
   dispose(): void
 }
 
@@ -140,14 +143,15 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
       step.stepsTaken = taken
       return { gradNorm, skipped: false }
     },
-    logProbs(name, batch, temperature, weights, form) {
-      const run = cached(`log-probs ${name} ${form.mode} ${form.precision}`, () =>
+    score(what, name, batch, temperature, weights, form) {
+      const run = cached(`${what} ${name} ${form.mode} ${form.precision}`, () =>
         runtime.compile(
           (ids_BT, positions_BT, targets_N, temperature_0) => {
             const values = weights()
-            return [targetLogProbs(runtime.raw, logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!)), targets_N!, temperature_0!)]
+            const logits_NV = logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!))
+            return [what === "logProbs" ? targetLogProbs(runtime.raw, logits_NV, targets_N!, temperature_0!) : entropies(logits_NV, temperature_0!)]
           },
-          { name: "log-probs", mode: form.mode, precision: form.precision },
+          { name: what, mode: form.mode, precision: form.precision },
         ),
       )
       const predicted = withBatch(batch, [], (inputs) => {
