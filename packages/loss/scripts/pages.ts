@@ -182,7 +182,7 @@ export const partPages: Readonly<Record<string, Page>> = {
     title: "Entropy bonus and high-entropy tokens",
     source: "Skywork-OR1, arXiv 2505.22312 (adaptive); Wang et al., arXiv 2506.01939 (high-entropy tokens); TRL `entropy_coef`, `top_entropy_quantile`",
     formula: ["loss - entropyCoefficient * mean entropy of the step's trained tokens", "adaptive: after each step the coefficient moves by entropyDelta, up while entropy <= entropyTarget, else down, within [entropyMin, entropyMax]; it acts while the last entropy was at or under the target", "topEntropyShare: l_t = 0 where the token's entropy is under the (1 - share) quantile of the step; divisors stay"],
-    about: ["The bonus is a mean over tokens whatever the objective's own mean is, so a coefficient means the same everywhere. With `topEntropyShare` it acts on the same tokens."],
+    about: ["The bonus is a mean over tokens whatever the objective's own mean is, so a coefficient means the same everywhere. With `topEntropyShare` it acts on the same tokens. They are chosen over all trained tokens of the step before each pass, for which the batch is forwarded once more."],
     when: "When `entropy` falls fast and rewards stall.",
     config: "objective.entropyAdaptive = true\nobjective.entropyTarget = 0.2",
     metrics: ["entropy", "loss/entropy_bonus", "masked"],

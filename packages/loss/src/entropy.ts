@@ -21,3 +21,27 @@ export function entropyThreshold(entropies: ArrayLike<number>, share: number): n
   const above = Math.min(below + 1, sorted.length - 1)
   return sorted[below]! + (sorted[above]! - sorted[below]!) * (position - below)
 }
+
+/**
+ * The tokens at or above {@link entropyThreshold}: how many, and a threshold half-way between the lowest of them and the highest of the others. It picks the
+ * same tokens, also where their entropies are computed again with another rounding.
+ *
+ * @throws CohortError as `entropyThreshold`
+ * @example
+ * topEntropy([0.1, 0.2, 0.9, 1.4], 0.25) // { threshold: 1.15, tokens: 1 }
+ */
+export function topEntropy(entropies: ArrayLike<number>, share: number): { readonly threshold: number; readonly tokens: number } {
+  const quantile = entropyThreshold(entropies, share)
+  let tokens = 0
+  let lowest = Infinity
+  let highest = -Infinity
+  for (let index = 0; index < entropies.length; index++) {
+    const entropy = entropies[index]!
+    if (entropy >= quantile) {
+      tokens++
+      lowest = Math.min(lowest, entropy)
+    } else highest = Math.max(highest, entropy)
+  }
+  // Nothing is left out: an entropy is never under 0 but for rounding.
+  return { threshold: highest === -Infinity ? -1 : (lowest + highest) / 2, tokens }
+}

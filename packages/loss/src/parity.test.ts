@@ -6,7 +6,7 @@ import { groupAdvantages } from "./advantages/group.ts"
 import type { AdvantageOptions } from "./advantages/group.ts"
 import { summarizeMetrics } from "./definitions.ts"
 import { type AdvantageEstimator, advantagesOf } from "./advantages/rule.ts"
-import { entropyThreshold } from "./entropy.ts"
+import { topEntropy } from "./entropy.ts"
 import { windowNormalizer } from "./normalizer.ts"
 import type { ObjectiveSpec } from "./objective.ts"
 
@@ -75,7 +75,7 @@ function specOf(golden: GoldenCase, inputs: GoldenInputs): ObjectiveSpec {
   const { topEntropyShare, scale: _, ...rest } = golden.spec
   const trained = entropiesOf(inputs).filter((_, index) => inputs.mask.flat()[index] === 1)
   // A hair lower, so that float32 does not decide about a token whose entropy is the quantile itself.
-  const threshold = topEntropyShare === undefined ? undefined : entropyThreshold(trained, topEntropyShare) - 1e-6
+  const threshold = topEntropyShare === undefined ? undefined : topEntropy(trained, topEntropyShare).threshold
   const active = threshold === undefined ? trained.length : trained.filter((entropy) => entropy >= threshold).length
   return {
     epsilonLow: goldens.epsilonLow,

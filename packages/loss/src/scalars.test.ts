@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as tf from "@tensorflow/tfjs-core"
 import { spec } from "../test/evaluate.ts"
-import { entropyThreshold } from "./entropy.ts"
+import { entropyThreshold, topEntropy } from "./entropy.ts"
 import { windowNormalizer } from "./normalizer.ts"
 import { policyObjective } from "./policy-objective.ts"
 import { objectiveKey, objectiveNeeds, objectiveScalars } from "./scalars.ts"
@@ -46,4 +46,12 @@ test("entropyThreshold interpolates like torch.quantile and refuses what has no 
   expect(() => entropyThreshold([1], 0)).toThrow("is 0")
   expect(() => entropyThreshold([], 0.5)).toThrow("no entropies")
   expect(() => entropyThreshold([1, Number.NaN], 0.5)).toThrow("NaN")
+})
+
+test("topEntropy takes the tokens at or above the quantile, with room for rounding on both sides", () => {
+  expect(topEntropy([1.4, 0.1, 0.9, 0.2], 0.25)).toEqual({ threshold: 1.15, tokens: 1 })
+  // The quantile is a token's own entropy: it is in, and so is its equal.
+  expect(topEntropy([4, 1, 2, 3, 3], 0.5)).toEqual({ threshold: 2.5, tokens: 3 })
+  expect(topEntropy([0, 0, 0], 0.1)).toEqual({ threshold: -1, tokens: 3 })
+  expect(topEntropy([2, 1], 1)).toEqual({ threshold: -1, tokens: 2 })
 })

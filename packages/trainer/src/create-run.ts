@@ -19,7 +19,7 @@ import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
-import { checkObjective, startEntropy } from "./objective.ts"
+import { startEntropy } from "./objective.ts"
 import { patientTransfer } from "./patient-transfer.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
@@ -57,7 +57,6 @@ class Closers {
  */
 export async function createRun(options: RunOptions): Promise<Run> {
   const { config } = options
-  checkObjective(config)
   const parent = isAbsolute(config.runDir) ? config.runDir : resolve(options.projectDir, config.runDir)
   const folder = options.resume === undefined ? createRunFolder(parent, config.name, new Date()) : runFolder(resolve(options.resume))
   if (options.resume !== undefined) {

@@ -1,28 +1,21 @@
 // From the config to what the loss package takes: the objective of a window, and how rewards become advantages.
 import type { Sample } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
-import { CohortError } from "@cohort/errors"
-import { adaptEntropy, advantageScope, advantagesOf, appliedEntropyCoefficient, type EntropyControl, objectiveDemands, objectiveSpec, type ObjectiveSpec, type WindowTotals } from "@cohort/loss"
+import { adaptEntropy, advantageScope, advantagesOf, appliedEntropyCoefficient, type EntropyControl, objectiveDemands, objectiveSpec, type ObjectiveSpec, type WindowFacts, type WindowTotals } from "@cohort/loss"
 import type { AdvantageRule, SampleGroup } from "@cohort/rollout"
 
 /**
- * Refuses what the training loop cannot do yet, before anything is started.
- * @throws CohortError `config_invalid` naming each key, its value and the way out
+ * The objective of one optimizer window.
+ *
+ * @param topEntropy of the window's trained tokens, where only the most uncertain are trained
  */
-export function checkObjective(config: RunConfig): void {
-  const { topEntropyShare } = config.objective
-  const problems: string[] = []
-  if (topEntropyShare < 1) problems.push(`objective.topEntropyShare is ${topEntropyShare}: use 1, which trains all tokens`)
-  if (problems.length > 0) throw new CohortError("config_invalid", `this trainer cannot do: ${problems.join("; ")}`, { details: { problems } })
-}
-
-/** The objective of one optimizer window. */
-export function objectiveOf(config: RunConfig, totals: Pick<WindowTotals, "trainedTokens" | "completions">, entropy: EntropyControl): ObjectiveSpec {
+export function objectiveOf(config: RunConfig, totals: Pick<WindowTotals, "trainedTokens" | "completions">, entropy: EntropyControl, topEntropy?: WindowFacts["topEntropy"]): ObjectiveSpec {
   const { entropyControl } = objectiveDemands(config.objective)
   return objectiveSpec(config.objective, {
     ...totals,
     maxCompletionTokens: config.rollout.maxCompletionTokens,
     temperature: config.rollout.temperature,
+    ...(topEntropy === undefined ? {} : { topEntropy }),
     ...(entropyControl === undefined ? {} : { entropyCoefficient: appliedEntropyCoefficient(entropy, entropyControl) }),
   })
 }

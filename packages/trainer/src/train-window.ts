@@ -1,6 +1,6 @@
 // One optimizer step: a window of groups becomes advantages, micro-batches with what the objective compares them to, passes and updates.
 import { collate, type MicroBatch, type PlanStats, planBatches, windowTotals } from "@cohort/batching"
-import { addMetrics, EMPTY_METRICS, objectiveDemands, type ObjectiveMetrics } from "@cohort/loss"
+import { addMetrics, EMPTY_METRICS, objectiveDemands, type ObjectiveMetrics, topEntropy } from "@cohort/loss"
 import { learningRate } from "@cohort/model"
 import type { SampleGroup } from "@cohort/rollout"
 import { klOfRollouts } from "./kl-penalty.ts"
@@ -29,13 +29,15 @@ export async function trainWindow(options: LoopOptions, groups: readonly SampleG
   for (const sample of plan.droppedOverBudget)
     options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
   const kept = plan.batches.flatMap((batch) => batch.samples)
-  const spec = objectiveOf(config, windowTotals(kept), progress.entropy)
+  const totals = windowTotals(kept)
   const batches = await withOwnLogProbs(options, plan.batches.map(({ samples: members, shape }) => collate(members, shape)))
   const rate = learningRate({ kind: config.train.schedule, peak: config.train.learningRate, warmupSteps: config.train.warmupSteps, totalSteps: config.train.steps }, progress.step)
   let metrics = EMPTY_METRICS
   let gradNorm = 0
   let skipped = false
   for (let iteration = 0; iteration < config.train.iterations; iteration++) {
+    // Of the policy as this pass finds it.
+    const spec = objectiveOf(config, totals, progress.entropy, await topEntropyOf(options, batches))
     let pass = EMPTY_METRICS
     for (const batch of batches) pass = addMetrics(pass, await backend.forwardBackward(batch, spec))
     const step = await backend.optimStep({ learningRate: rate, maxGradNorm: config.train.maxGradNorm })
@@ -65,6 +67,16 @@ async function withOwnLogProbs({ config, backend }: LoopOptions, batches: readon
       ...(demands.proximal ? { proximalLogProbs: await flat(batch, "policy") } : {}),
     })
   return complete
+}
+
+/** Where the config trains the most uncertain tokens only: from which entropy on, over the whole window. Not of a window without a trained token. */
+async function topEntropyOf({ config, backend }: LoopOptions, batches: readonly MicroBatch[]): Promise<ReturnType<typeof topEntropy> | undefined> {
+  if (!objectiveDemands(config.objective).windowEntropies) return undefined
+  const trained: number[] = []
+  for (const batch of batches)
+    for (const [row, values] of (await backend.entropies(batch, config.rollout.temperature)).entries())
+      for (const [at, value] of values.entries()) if (batch.lossMask[row * batch.length + at] === 1) trained.push(value)
+  return trained.length === 0 ? undefined : topEntropy(trained, config.objective.topEntropyShare)
 }
 
 function meanOf(values: ReadonlyMap<string, number>): number | undefined {
