@@ -1,5 +1,6 @@
 // What a turn costs beside its generation: 10,000 episodes of three turns with tool calls, 1,024 in flight, groups of 8 scored and queued. Tokenizer and
-// generator are scripted on both sides (a character is a token, an answer takes 20 ms of waiting and no work), so that processor time is orchestration alone.
+// generator are scripted on both sides (a character is a token, an answer takes 20 ms of waiting). What the generator costs by itself is measured with the same
+// requests at the same concurrency and taken off, on both sides alike: processor time that is left is orchestration, chat template and tokenizer included.
 // COHORT_BENCH_PYTHON as `setup.ts` prints it runs the same on the worker of TRL's AsyncGRPOTrainer; without it no peer.
 import { createRolloutWorker, dropPolicy, type EpisodeTokenizer, systemClock } from "@cohort/rollout"
 import type { GenerateRequest, Generation } from "@cohort/inference"
@@ -38,13 +39,19 @@ function answerTo(promptIds: Int32Array): Int32Array {
   return Int32Array.from({ length: answerTokens }, (_, at) => (at === 0 && results < turnsPerEpisode - 1 ? callMark : at === answerTokens - 1 ? stop : 97))
 }
 
-async function generate({ promptIds, n }: GenerateRequest): Promise<Generation[]> {
+/** The prompts of an episode's turns, as the worker sent them. */
+const promptsSeen: Int32Array[] = []
+
+async function generate({ promptIds, n }: Pick<GenerateRequest, "promptIds" | "n">): Promise<Generation[]> {
+  if (promptsSeen.length < turnsPerEpisode && promptIds.length > (promptsSeen.at(-1)?.length ?? 0) + answerTokens) promptsSeen.push(promptIds)
   await new Promise((resolve) => setTimeout(resolve, generateMs))
   return Array.from({ length: n }, () => ({ tokenIds: answerTo(promptIds), logProbs: new Float32Array(answerTokens).fill(-0.5), finishReason: "stop", versions: [[0, 0]] }))
 }
 
 interface Figure {
   readonly microsPerTurn: number
+  /** Of it, what the generator costs by itself. */
+  readonly generatorMicrosPerTurn: number
   readonly growthMiB: number
 }
 
@@ -90,7 +97,19 @@ async function measure(): Promise<Figure> {
   const { user, system } = process.cpuUsage(before)
   await worker.stop()
   if (turns !== episodes * turnsPerEpisode) throw new Error(`${turns} turns of ${episodes * turnsPerEpisode}`)
-  return { microsPerTurn: (user + system - weighed) / turns, growthMiB: (residentAfterGc() - settledBytes) / 2 ** 20 }
+  return { microsPerTurn: (user + system - weighed) / turns, generatorMicrosPerTurn: await measureGenerator(), growthMiB: (residentAfterGc() - settledBytes) / 2 ** 20 }
+}
+
+/** The same requests without a worker: each of `inFlight` loops asks for the turns of its share of the episodes. */
+async function measureGenerator(): Promise<number> {
+  const before = process.cpuUsage()
+  let left = episodes
+  const loop = async (): Promise<void> => {
+    while (left-- > 0) for (const promptIds of promptsSeen) await generate({ promptIds, n: 1 })
+  }
+  await Promise.all(Array.from({ length: inFlight }, loop))
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / (episodes * turnsPerEpisode)
 }
 
 /** Heap in use once everything that can go is gone. */
@@ -105,13 +124,19 @@ const rounded = (value: number): number => Number(value.toPrecision(4))
 const python = process.env["COHORT_BENCH_PYTHON"]
 await using peer = python === undefined ? undefined : startPeer(python, new URL("./peers/trl_worker.py", import.meta.url).pathname)
 const mine: Figure[] = []
-const theirs: number[] = []
+const theirs: Pick<Figure, "microsPerTurn" | "generatorMicrosPerTurn">[] = []
+const overhead = ({ microsPerTurn, generatorMicrosPerTurn }: Pick<Figure, "microsPerTurn" | "generatorMicrosPerTurn">): number => microsPerTurn - generatorMicrosPerTurn
 await measure()
 for (let repetition = 0; repetition < repetitions; repetition++) {
   mine.push(await measure())
-  if (peer !== undefined) theirs.push((await peer.ask<{ readonly microsPerTurn: number }>({ episodes, groupSize, turnsPerEpisode, inFlight, generateMs, answerTokens })).microsPerTurn)
+  if (peer !== undefined) theirs.push(await peer.ask({ episodes, groupSize, turnsPerEpisode, inFlight, generateMs, answerTokens }))
 }
-const value = median(mine.map(({ microsPerTurn }) => microsPerTurn))
-const compared = theirs.length === 0 ? {} : { peer: "TRL AsyncGRPO rollout worker", peerValue: rounded(median(theirs)), peerBest: rounded(Math.min(...theirs)), ratio: rounded(median(theirs) / value) }
-process.stdout.write(`${JSON.stringify({ name: "rollout/overhead-per-turn", value: rounded(value), best: rounded(Math.min(...mine.map(({ microsPerTurn }) => microsPerTurn))), unit: "us of processor time", ...compared, growthMiB: rounded(median(mine.map(({ growthMiB }) => growthMiB))), episodes, inFlight })}\n`)
+const value = median(mine.map(overhead))
+const generator = rounded(median(mine.map(({ generatorMicrosPerTurn }) => generatorMicrosPerTurn)))
+const compared =
+  theirs.length === 0 ? {} : {
+    peer: "TRL AsyncGRPO rollout worker", peerValue: rounded(median(theirs.map(overhead))), peerBest: rounded(Math.min(...theirs.map(overhead))),
+    peerGenerator: rounded(median(theirs.map(({ generatorMicrosPerTurn }) => generatorMicrosPerTurn))), ratio: rounded(median(theirs.map(overhead)) / value),
+  }
+process.stdout.write(`${JSON.stringify({ name: "rollout/overhead-per-turn", value: rounded(value), best: rounded(Math.min(...mine.map(overhead))), unit: "us of processor time", generator, ...compared, growthMiB: rounded(median(mine.map(({ growthMiB }) => growthMiB))), episodes, inFlight })}\n`)
 if (value > overheadLimitUs) process.exitCode = 1

@@ -1,4 +1,5 @@
-"""The rollout loop of TRL's AsyncGRPOTrainer, for bench/rollout.ts: reads one JSON request per line, answers the processor time of a turn.
+"""The rollout loop of TRL's AsyncGRPOTrainer, for bench/rollout.ts: reads one JSON request per line, answers the processor time of a turn, and what the
+generator costs of it by itself.
 
 Tokenizer, parser and generator are scripted as in bench/rollout.ts; the loop, its tool calls, reconciliation, scoring and queue are TRL's own.
 """
@@ -73,16 +74,32 @@ class Loop(worker._AsyncRolloutLoop):
     def script(self, request):
         self.request = request
         self.scored = 0
+        self.prompts = []
 
     async def _generate_one_turn(self, prompt_ids):
-        await asyncio.sleep(self.request["generateMs"] / 1000)
         length = self.request["answerTokens"]
+        if len(self.prompts) < self.request["turnsPerEpisode"] and len(prompt_ids) > (len(self.prompts[-1]) if self.prompts else 0) + length:
+            self.prompts.append(prompt_ids)
+        await asyncio.sleep(self.request["generateMs"] / 1000)
         results = sum(1 for at in range(len(prompt_ids)) if prompt_ids[at] == TOOL[0] and prompt_ids[at : at + len(TOOL)] == TOOL)
         ids = [97] * length
         if results < self.request["turnsPerEpisode"] - 1:
             ids[0] = CALL
         ids[-1] = STOP
         return ids, [-0.5] * length
+
+    async def generate_alone(self):
+        """The same requests without the loop around them."""
+        left = self.request["episodes"]
+
+        async def ask():
+            nonlocal left
+            while left > 0:
+                left -= 1
+                for prompt_ids in self.prompts:
+                    await self._generate_one_turn(prompt_ids)
+
+        await asyncio.gather(*(ask() for _ in range(self.request["inFlight"])))
 
     async def _score_group(self, group):
         samples = await super()._score_group(group)
@@ -105,7 +122,11 @@ def run(request):
     begin = time.process_time()
     loop.run()
     spent = time.process_time() - begin
-    return {"microsPerTurn": spent * 1e6 / (loop.scored * request["turnsPerEpisode"])}
+    begin = time.process_time()
+    asyncio.run(loop.generate_alone())
+    alone = time.process_time() - begin
+    turns = request["turnsPerEpisode"]
+    return {"microsPerTurn": spent * 1e6 / (loop.scored * turns), "generatorMicrosPerTurn": alone * 1e6 / (request["episodes"] * turns)}
 
 
 for line in sys.stdin:

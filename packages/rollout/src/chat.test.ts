@@ -31,3 +31,26 @@ test("after a stop token that the template does not write, its own end of turn f
   const silent: EpisodeTokenizer = { ...plainTokenizer, encodePrompt: (prompt) => Int32Array.of(typeof prompt === "string" ? 1 : prompt[1]!.content.charCodeAt(0)) }
   expect(continuationIds(silent, other, [], [tool], [])).toMatchObject({ kind: "failed", reason: "template_broken" })
 })
+
+test("a shape that was seen before costs one rendering, and gives what two would", () => {
+  let renders = 0
+  const counting: EpisodeTokenizer = { ...plainTokenizer, encodePrompt: (prompt, tools) => (renders++, plainTokenizer.encodePrompt(prompt, tools)) }
+  const generated = Int32Array.from([...idsOf("x"), 0])
+  const reply = (content: string): Message => ({ ...tool, content })
+  for (const content of ["2", "", "a", "aa\0b", "<assistant>"]) {
+    const alone = continuationIds({ ...plainTokenizer }, generated, [call], [reply(content)], [])
+    renders = 0
+    expect(text(continuationIds(counting, generated, [call], [reply(content)], []))).toBe(text(alone))
+    expect(renders).toBe(content === "2" ? 2 : 1)
+  }
+})
+
+test("where the template writes something else before the ending, what is remembered does not count", () => {
+  // Each call's id is written before the name of the last call.
+  const withIds: EpisodeTokenizer = {
+    ...plainTokenizer,
+    encodePrompt: (prompt) => Int32Array.from(typeof prompt === "string" ? [] : prompt.flatMap((message) => [...idsOf(`<${message.role}>${message.content}`), ...(message.tool_calls ?? []).flatMap((made) => idsOf(`${made.id}:${made.function.name};`)), 0])),
+  }
+  const generated = Int32Array.from([0])
+  for (const id of ["one", "a", "three"]) expect(text(continuationIds(withIds, generated, [{ ...call, id }], [tool], []))).toBe("<tool>2\0")
+})

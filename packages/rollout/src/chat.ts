@@ -31,7 +31,8 @@ export interface EpisodeTokenizer {
  *
  * The generated ids stay as they are. Two stand-in conversations that differ only in what the assistant said are rendered;
  * their common ending starts inside the end of the assistant's turn, and what lies behind the stop token is the delta. This needs
- * no property of the template but that the end of a turn does not depend on its content.
+ * no property of the template but that the end of a turn does not depend on its content. The second is rendered only where a turn of this
+ * shape was not seen before.
  */
 export function continuationIds(
   tokenizer: EpisodeTokenizer,
@@ -50,6 +51,11 @@ export function continuationIds(
   return failed("template_broken", "the chat template writes nothing after an assistant turn", false)
 }
 
+/** What a stand-in conversation holds before the ending, by the shape of the turn: with the same before, the ending begins there again. */
+const knownBefore = new WeakMap<EpisodeTokenizer, Map<string, Int32Array>>()
+/** Shapes of turns that are remembered per tokenizer; a run has a handful. */
+const mostShapes = 256
+
 /** What the template writes behind the content of an assistant turn; with calls, from somewhere inside the last call on. */
 function endingAfter(
   tokenizer: EpisodeTokenizer,
@@ -62,7 +68,30 @@ function endingAfter(
     const assistant: Message = { role: "assistant", content: word, ...(standIns.length === 0 ? {} : { tool_calls: standIns }) }
     return tokenizer.encodePrompt([{ role: "user", content: "u" }, assistant, ...messages], tools)
   }
-  return commonSuffix(render("a"), render("b"))
+  let known = knownBefore.get(tokenizer)
+  if (known === undefined) knownBefore.set(tokenizer, (known = new Map()))
+  const shape = shapeOf(calls, messages, tools)
+  const rendered = render("a")
+  const before = known.get(shape)
+  if (before !== undefined && startsWith(rendered, before)) return rendered.slice(before.length)
+  const ending = commonSuffix(rendered, render("b"))
+  if (known.size >= mostShapes) known.clear()
+  known.set(shape, rendered.slice(0, rendered.length - ending.length))
+  return ending
+}
+
+/** Same shape, and the template most likely writes the same before the ending. */
+function shapeOf(calls: readonly ToolCall[], messages: readonly Message[], tools: readonly ToolSchema[]): string {
+  let shape = `${calls.length}`
+  for (const { role } of messages) shape += ` ${role}`
+  for (const { function: { name } } of tools) shape += `|${name}`
+  return shape
+}
+
+function startsWith(ids: Int32Array, before: Int32Array): boolean {
+  if (ids.length < before.length) return false
+  for (let i = 0; i < before.length; i++) if (ids[i] !== before[i]) return false
+  return true
 }
 
 function commonSuffix(a: Int32Array, b: Int32Array): Int32Array {

@@ -1,7 +1,7 @@
 // The environment's part in a rollout: made, reset, asked, scored and closed, each call bounded and its failure a value.
 import { asRewardResult, type AssistantTurn, type Environment, type EpisodeContext, type Message, type RewardResult } from "@cohort/env"
 import { messageOf } from "@cohort/errors"
-import { withDeadline } from "./deadline.ts"
+import { bounded as boundedBy, withDeadline } from "./deadline.ts"
 import type { EpisodeOptions } from "./episode.ts"
 import { failed, isFailure, type RolloutFailure } from "./generation.ts"
 
@@ -46,7 +46,7 @@ export async function environmentScore(options: EpisodeOptions, environment: Env
 async function bounded<T>(options: EpisodeOptions, what: string, call: () => T | Promise<T>): Promise<T | RolloutFailure> {
   const { clock, limits, signal } = options
   try {
-    return await withDeadline({ clock, timeoutMs: limits.environmentTimeoutMs, signal, what }, call)
+    return await boundedBy({ clock, timeoutMs: limits.environmentTimeoutMs, signal, what }, call)
   } catch (error) {
     if (signal.aborted) throw signal.reason
     return failed("environment_failed", `${what}: ${messageOf(error)}`, true)

@@ -98,10 +98,11 @@ export async function runEpisode(options: EpisodeOptions): Promise<EpisodeResult
   const { clock, limits, signal } = options
   const environment = openEnvironment(options)
   if (isFailure(environment)) return environment
+  const life = new AbortController()
   try {
     return await withDeadline(
-      { clock, timeoutMs: limits.episodeTimeoutMs, signal, what: `rollout ${options.rolloutId}` },
-      (inner) => converse({ ...options, signal: inner }, environment.instance),
+      { clock, timeoutMs: limits.episodeTimeoutMs, signal, what: `rollout ${options.rolloutId}`, controller: life },
+      (inner) => converse({ ...options, signal: inner, life }, environment.instance),
     )
   } catch (error) {
     if (signal.aborted) return failed("aborted", messageOf(signal.reason), false)
@@ -160,7 +161,7 @@ function newStory(prompt: string | readonly Message[]): Story {
   return { prompt, turns: [], completion: [], text: "", finishReason: "stop", endedBy: "stop", tokens: 0, toolRounds: 0, toolCalls: 0, toolFailures: 0, toolMs: 0 }
 }
 
-async function converse(options: EpisodeOptions, environment: Environment | undefined): Promise<EpisodeResult> {
+async function converse(options: EpisodeOptions & { readonly life: AbortController }, environment: Environment | undefined): Promise<EpisodeResult> {
   const { tokenizer, signal, random, log, limits } = options
   const ctx: EpisodeContext = { signal, random, log }
   const prompt = await openingPrompt(options, environment, ctx)
@@ -197,7 +198,7 @@ async function converse(options: EpisodeOptions, environment: Environment | unde
     }
     promptIds = nextPrompt(options, { prompt, story, turn: checked, parsed, messages: reply.messages, schemas })
   }
-  const result = finish(story, { ...options, forkThresholdTokens: limits.forkThresholdTokens })
+  const result = finish(story, { rolloutId: options.rolloutId, member: options.member, forkThresholdTokens: limits.forkThresholdTokens })
   if (isFailure(result) || environment?.score === undefined) return result
   return { kind: "finished", episode: { ...result.episode, environmentScore: await environmentScore(options, environment) } }
 }
@@ -219,7 +220,13 @@ function nextPrompt(
     return encode(() => tokenizer.encodePrompt([...opening, ...so.story.completion], so.schemas))
   }
   const delta = encode(() => continuationIds(tokenizer, so.turn.tokenIds, so.parsed.message.tool_calls ?? [], so.messages, so.schemas))
-  return isFailure(delta) ? delta : concat(so.turn.promptIds, so.turn.tokenIds, delta)
+  if (isFailure(delta)) return delta
+  const { promptIds, tokenIds } = so.turn
+  const next = new Int32Array(promptIds.length + tokenIds.length + delta.length)
+  next.set(promptIds)
+  next.set(tokenIds, promptIds.length)
+  next.set(delta, promptIds.length + tokenIds.length)
+  return next
 }
 
 /** Tool results or the environment's words; `done` when nobody speaks any more. */
@@ -257,19 +264,20 @@ async function answer(
 
 /** One request with its window check, deadline and typed failure. */
 async function generate(
-  options: EpisodeServices & { readonly sampling: Sampling; readonly signal: AbortSignal },
+  options: EpisodeServices & { readonly sampling: Sampling; readonly signal: AbortSignal; readonly life?: AbortController },
   promptIds: Int32Array,
   n: number,
   turn: number,
   tokensLeft: number = options.limits.maxEpisodeTokens ?? Number.POSITIVE_INFINITY,
 ): Promise<readonly Generation[] | RolloutFailure> {
-  const { server, clock, limits, sampling, signal } = options
+  const { server, clock, limits, sampling, signal, life } = options
   const room = limits.maxModelLength - promptIds.length
   if (promptIds.length === 0) return failed("prompt_empty", "the prompt has no tokens", false)
   if (room < 1)
     return failed("prompt_too_long", `${promptIds.length} prompt tokens leave no room in a window of ${limits.maxModelLength}`, false)
   try {
-    return await withDeadline({ clock, timeoutMs: limits.generateTimeoutMs, signal, what: "generation" }, (inner) =>
+    // A generation that is too late ends its rollout: one controller does for both.
+    return await withDeadline({ clock, timeoutMs: limits.generateTimeoutMs, signal, what: "generation", ...(life === undefined ? {} : { controller: life }) }, (inner) =>
       server.generate({
         promptIds,
         n,
@@ -303,18 +311,24 @@ function finish(
 ): EpisodeResult {
   const { rows, tally } = reconcile(story.turns, options)
   if (rows.length === 0) return failed("empty_completion", "the server generated no token", false)
-  const { turns, tokens: _tokens, toolRounds: _rounds, ...rest } = story
+  const { prompt, completion, text, finishReason, endedBy, toolCalls, toolFailures, toolMs, turns } = story
+  const completionIds = new Int32Array(story.tokens)
+  let at = 0
+  for (const { tokenIds } of turns) {
+    completionIds.set(tokenIds, at)
+    at += tokenIds.length
+  }
   return {
     kind: "finished",
     episode: {
-      ...rest,
+      prompt, completion, text, finishReason, endedBy, toolCalls, toolFailures, toolMs,
       rolloutId: options.rolloutId,
       member: options.member,
       rows,
       tally,
-      truncated: story.endedBy !== "stop" && story.endedBy !== "environment",
+      truncated: endedBy !== "stop" && endedBy !== "environment",
       turns: turns.length,
-      completionIds: concat(...turns.map((turn) => turn.tokenIds)),
+      completionIds,
     },
   }
 }
@@ -326,14 +340,4 @@ function encode(render: () => Int32Array | RolloutFailure): Int32Array | Rollout
   } catch (error) {
     return failed("template_broken", messageOf(error), false)
   }
-}
-
-function concat(...parts: readonly Int32Array[]): Int32Array {
-  const joined = new Int32Array(parts.reduce((sum, part) => sum + part.length, 0))
-  let at = 0
-  for (const part of parts) {
-    joined.set(part, at)
-    at += part.length
-  }
-  return joined
 }

@@ -39,8 +39,8 @@ export function failed(reason: DropReason, error: string, retryable: boolean): R
 
 /** Turns what `generate` threw into a value. A rejected request (the server's 4xx) is never tried again. */
 export function failureOfError(error: unknown, signal: AbortSignal): RolloutFailure {
-  if (signal.aborted) return failed("aborted", messageOf(signal.reason), false)
   const code = isCohortError(error) ? error.code : "internal"
+  if (signal.aborted && code !== "timeout") return failed("aborted", messageOf(signal.reason), false)
   if (code === "inference_rejected") return failed("inference_rejected", messageOf(error), false)
   if (code === "timeout") return failed("generation_timeout", messageOf(error), true)
   if (code === "aborted") return failed("generation_aborted", messageOf(error), true)
@@ -67,11 +67,17 @@ export function turnOf(promptIds: Int32Array, generation: Generation | undefined
   if (finishReason === "abort") return failed("generation_aborted", "the server aborted the generation", true)
   if (logProbs.length !== tokenIds.length)
     return failed("generation_invalid", `${tokenIds.length} token ids with ${logProbs.length} log-probs`, true)
-  const bad = logProbs.findIndex((value) => !Number.isFinite(value) || value > 1e-3)
+  const bad = firstImpossible(logProbs)
   if (bad >= 0) return failed("generation_invalid", `log-prob ${logProbs[bad]} at token ${bad}`, true)
   const versions = versionsPerToken(generation.versions, tokenIds.length)
   if (versions === null) return failed("generation_invalid", `version spans ${JSON.stringify(generation.versions)}`, true)
   return { promptIds, tokenIds, logProbs, versions }
+}
+
+/** Index of the first value that is no log-prob; -1 when all are. */
+function firstImpossible(logProbs: Float32Array): number {
+  for (let i = 0; i < logProbs.length; i++) if (!(logProbs[i]! <= 1e-3 && logProbs[i]! > Number.NEGATIVE_INFINITY)) return i
+  return -1
 }
 
 /** True for a failure, whatever an environment or server gave. */

@@ -1,7 +1,7 @@
 // One group from admission to its samples: generate with retries, score, advantages. Drives the reducer of group-state.ts.
 import type { EnvironmentFactory, PromptRow } from "@cohort/env"
 import type { Sampling } from "@cohort/inference"
-import { timerOver } from "./deadline.ts"
+import { timerOver } from "./timer-over.ts"
 import { type Episode, type EpisodeResult, type EpisodeServices, runEpisode, runSharedEpisodes } from "./episode.ts"
 import { type DropReason, isFailure } from "./generation.ts"
 import { type AdvantageRule, buildSampleGroup, oldestVersionOf, type ScoredEpisode } from "./group-samples.ts"
@@ -149,10 +149,14 @@ class GroupRun {
   }
 
   #single(member: number, attempt: number, environment: EnvironmentFactory): Promise<EpisodeResult> {
-    const { settings, job } = { settings: this.#settings, job: this.#job }
+    const job = this.#job
+    // Named one by one: a copy of all settings for each rollout is what a rollout would cost most.
+    const settings = this.#settings
+    const { tokenizer, server, clock, limits, log, turnMode } = settings
     const seed = seedOf(settings.seed, job.occurrence, attempt, member)
     return runEpisode({
-      ...settings,
+      tokenizer, server, clock, limits, log,
+      ...(turnMode === undefined ? {} : { turnMode }),
       row: job.row,
       rolloutId: this.#rolloutId(member, attempt),
       member,

@@ -80,10 +80,11 @@ export function repetitionOf(ids: Int32Array): number {
 
 /** Oldest policy version among the trained tokens of a sample; -1 when none carries one. */
 export function oldestVersionOf(sample: Pick<Sample, "lossMask" | "versions">): number {
+  const { lossMask, versions } = sample
   let oldest = -1
-  for (let i = 0; i < sample.lossMask.length; i++) {
-    const version = sample.versions[i]!
-    if (sample.lossMask[i] !== 0 && (oldest === -1 || version < oldest)) oldest = version
+  for (let i = 0; i < lossMask.length; i++) {
+    const version = versions[i]!
+    if (lossMask[i] !== 0 && (oldest === -1 || version < oldest)) oldest = version
   }
   return oldest
 }
@@ -106,9 +107,9 @@ export function maskedBelow(group: SampleGroup, version: number): SampleGroup {
 }
 
 /** Tokens of a sample that are trained. */
-export function trainedTokensOf(sample: Sample): number {
+export function trainedTokensOf({ lossMask }: Sample): number {
   let tokens = 0
-  for (const trained of sample.lossMask) tokens += trained
+  for (let i = 0; i < lossMask.length; i++) tokens += lossMask[i]!
   return tokens
 }
 

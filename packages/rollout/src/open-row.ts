@@ -4,6 +4,8 @@ import type { TokenRow, TurnRecord } from "./reconcile.ts"
 
 /** Ids compared at once. */
 const blockIds = 4096
+/** Ids copied one by one. */
+const shortCopy = 128
 
 export class OpenRow {
   /** Where the latest answer begins. */
@@ -41,12 +43,16 @@ export class OpenRow {
   appendContext(promptIds: Int32Array, from: number): void {
     const added = promptIds.length - from
     if (added <= 0) return
-    this.#grow(this.length + added)
-    this.#ids.set(promptIds.subarray(from), this.length)
-    this.#mask.fill(0, this.length, this.length + added)
-    this.#logProbs.fill(0, this.length, this.length + added)
-    this.#versions.fill(-1, this.length, this.length + added)
-    this.length += added
+    const end = this.length + added
+    this.#grow(end)
+    if (from === 0) this.#ids.set(promptIds, this.length)
+    // A view costs more than a few numbers.
+    else if (added > shortCopy) this.#ids.set(promptIds.subarray(from), this.length)
+    else for (let i = 0; i < added; i++) this.#ids[this.length + i] = promptIds[from + i]!
+    this.#mask.fill(0, this.length, end)
+    this.#logProbs.fill(0, this.length, end)
+    this.#versions.fill(-1, this.length, end)
+    this.length = end
   }
 
   /** Adds what a turn generated, trained. */
@@ -65,16 +71,16 @@ export class OpenRow {
   }
 
   isTrained(): boolean {
-    return this.#mask.subarray(0, this.length).includes(1)
+    // From the end, where the answer is.
+    return this.#mask.lastIndexOf(1, this.length - 1) >= 0
   }
 
+  /** The row as it is to stay; nothing may be added afterwards. */
   close(): TokenRow {
-    return {
-      tokenIds: this.#ids.slice(0, this.length),
-      lossMask: this.#mask.slice(0, this.length),
-      behaviorLogProbs: this.#logProbs.slice(0, this.length),
-      versions: this.#versions.slice(0, this.length),
-    }
+    const { length } = this
+    // One that was made as long as it became is given away as it is.
+    if (this.#ids.length === length) return { tokenIds: this.#ids, lossMask: this.#mask, behaviorLogProbs: this.#logProbs, versions: this.#versions }
+    return { tokenIds: this.#ids.slice(0, length), lossMask: this.#mask.slice(0, length), behaviorLogProbs: this.#logProbs.slice(0, length), versions: this.#versions.slice(0, length) }
   }
 
   #grow(length: number): void {

@@ -1,7 +1,7 @@
 // Finished groups on their way to the trainer: bounded, oldest first, nothing lost and nothing twice. A producer waits while it
 // is full; its group already takes part in the order, so a full queue never hides the oldest group.
 import { CohortError } from "@cohort/errors"
-import { timerOver } from "./deadline.ts"
+import { timerOver } from "./timer-over.ts"
 import type { Clock } from "./protocol.ts"
 
 /** What the order is made of. */

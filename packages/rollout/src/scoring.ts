@@ -2,7 +2,7 @@
 // reward leaves the group; a reward that does not apply leaves the sum.
 import { type PromptRow, type RewardLike, type RewardResult, runReward, type ScoredRollout } from "@cohort/env"
 import { CohortError } from "@cohort/errors"
-import { timerOver } from "./deadline.ts"
+import { timerOver } from "./timer-over.ts"
 import type { DropReason } from "./generation.ts"
 import type { Episode } from "./episode.ts"
 import type { Clock } from "./protocol.ts"

@@ -4,9 +4,11 @@ import type { Clock } from "./protocol.ts"
 /** setTimeout fires at once above this. */
 const longestMs = 2_147_483_647
 
+const { timeOrigin } = performance
+
 /** The only place of this package that reads real time. */
 export const systemClock: Clock = {
-  now: () => performance.timeOrigin + performance.now(),
+  now: () => timeOrigin + performance.now(),
   sleep(ms, signal) {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     if (signal?.aborted === true) {

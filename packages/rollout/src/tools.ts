@@ -2,7 +2,7 @@
 import type { EpisodeContext, Json, JsonObject, Message, Tool, ToolCall, ToolSet } from "@cohort/env"
 import { messageOf } from "@cohort/errors"
 import type { ParsedAssistant, ToolSchema } from "./chat.ts"
-import { withDeadline } from "./deadline.ts"
+import { bounded, type Limit } from "./deadline.ts"
 import type { Clock } from "./protocol.ts"
 
 export interface ToolRun {
@@ -62,13 +62,23 @@ async function runTool(
     if (checked?.issues !== undefined)
       return { ok: false, text: errorText(checked.issues.map((issue) => issueText(issue)).join("; ")) }
     const input = checked === undefined ? call.function.arguments : checked.value
-    const result = await withDeadline(
+    const result = await bounded(
       { clock: limits.clock, timeoutMs: limits.toolTimeoutMs, signal: ctx.signal, what: `tool ${name}` },
-      (signal) => tool.run(input, { ...ctx, signal }),
+      (limit) => tool.run(input, toolContext(ctx, limit)),
     )
     return { ok: true, text: resultText(result) }
   } catch (error) {
     return { ok: false, text: errorText(messageOf(error)) }
+  }
+}
+
+/** The episode's context with the call's own signal, which is made only for tools that look at it. */
+function toolContext(ctx: EpisodeContext, limit: Limit): EpisodeContext {
+  return {
+    ...ctx,
+    get signal() {
+      return limit.signal
+    },
   }
 }
 

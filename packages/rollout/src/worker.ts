@@ -2,7 +2,8 @@
 // Every admitted occurrence leaves exactly once: taken, dropped with a reason, or given back.
 // Long because admission, hand-over and stop share one set of open groups: apart, each would need the others' inside.
 import { CohortError, isCohortError, messageOf } from "@cohort/errors"
-import { timerOver, withDeadline } from "./deadline.ts"
+import { withDeadline } from "./deadline.ts"
+import { timerOver } from "./timer-over.ts"
 import { DropBudget } from "./drop-budget.ts"
 import type { DropReason } from "./generation.ts"
 import { type GroupJob, runGroup } from "./group-run.ts"
