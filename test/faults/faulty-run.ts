@@ -39,7 +39,7 @@ export async function temporaryFolder(): Promise<string> {
 }
 
 type Section = "data" | "rollout" | "staleness" | "train" | "objective" | "inference" | "transfer" | "eval"
-export type Patch = { readonly [Name in Section]?: Partial<NonNullable<RunConfigInput[Name]>> } & Pick<RunConfigInput, "rewards">
+export type Patch = { readonly [Name in Section]?: Partial<NonNullable<RunConfigInput[Name]>> } & Pick<RunConfigInput, "rewards"> & { readonly model?: RunConfigInput["model"] }
 
 /** Sixteen completions a step, four steps, nothing compiled: over in seconds. */
 export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
@@ -47,7 +47,7 @@ export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
     name: "faulty",
     runDir,
     seed: 1,
-    model: { path: join(repository, "models/arithmetic-1m") },
+    model: patch.model ?? { path: join(repository, "models/arithmetic-1m") },
     rewards: patch.rewards ?? [{ use: "reward-math", options: { strict: true } }],
     data: { source: "env-arithmetic", options: { style: "bare" }, maxPromptTokens: 8, ...patch.data },
     rollout: { groupSize: 4, maxCompletionTokens: 8, generateTimeoutMs: 60_000, ...patch.rollout },
@@ -144,6 +144,8 @@ export interface LeftFolder {
   readonly failure: { readonly code: string; readonly message: string; readonly hint: string | null } | undefined
   readonly violations: readonly string[]
   readonly drops: Readonly<Record<string, number>>
+  /** Each dropped group: why, and how many of its completions had been generated. */
+  readonly droppedGroups: readonly { readonly reason: string; readonly because: string; readonly generated: number }[]
   /** Reasons of single completions that left their group. */
   readonly memberFailures: readonly string[]
   readonly trained: number
@@ -160,6 +162,9 @@ export function readFolder(dir: string, ended = true): LeftFolder {
     failure: json("failure.json") as LeftFolder["failure"],
     violations: ledger.audit({ ended }).violations.map(({ message }) => message),
     drops: ledger.summary().dropsByReason,
+    droppedGroups: ledger.events({ kinds: ["group.dropped"] }, 0, 10_000).map(({ reason = "none", data, groupId = "" }) => ({
+      reason, because: String(data?.["because"]), generated: ledger.events({ kinds: ["rollout.generated"], groupId }).length,
+    })),
     memberFailures: ledger.events({ kinds: ["rollout.failed"] }, 0, 10_000).map(({ reason }) => reason ?? "none"),
     trained: ledger.audit().counts.trained,
   }

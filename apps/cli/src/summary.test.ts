@@ -9,6 +9,7 @@ const report = (step: number, accuracy: number, completions: readonly string[]):
   accuracy,
   rewardMean: accuracy,
   prompts: 64,
+  unscored: 0,
   seconds: 0.5,
   examples: completions.map((completion, i) => ({ id: `p${i}`, prompt: `0${i}+0${i}=`, completion, reward: i })),
 })

@@ -7,7 +7,7 @@ import { isCohortError } from "@cohort/errors"
 import { fromF32, openSafetensors, type TensorToWrite, writeSafetensors } from "@cohort/safetensors"
 import { openRuntime, type TensorRuntime } from "@cohort/tensor"
 import { parseModelConfig } from "./config.ts"
-import { openFolderValues, readModelConfig, saveModelFolder } from "./folder.ts"
+import { folderWarnings, openFolderValues, readModelConfig, saveModelFolder } from "./folder.ts"
 import { parameterCount, parameterLayout } from "./layout.ts"
 import { loadOptimizerState, saveOptimizerState } from "./optimizer-state.ts"
 import { createPolicy, randomValues } from "./policy.ts"
@@ -139,9 +139,9 @@ describe("refuses, by name", () => {
       all.set("lm_head.weight", { ...embedding, name: "lm_head.weight", bytes })
     }
     await write(tensors(add(0)))
-    expect(openFolderValues(folder, config).warnings).toEqual([])
+    expect(folderWarnings(folder)).toEqual([])
     await write(tensors(add(1)))
-    expect(openFolderValues(folder, config).warnings).toEqual([`tie_word_embeddings is true, but lm_head.weight differs from ${tied}: the embeddings are used for both`])
+    expect(folderWarnings(folder)).toEqual([`${folder}: tie_word_embeddings is true, but lm_head.weight differs from ${tied}: the embeddings are used for both`])
     expect(refusal()).toBe("none")
   })
 })

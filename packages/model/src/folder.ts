@@ -26,8 +26,6 @@ export function readModelConfig(folder: string): ModelConfig {
 export interface FolderValues {
   /** @throws CohortError `model_invalid` naming the tensor when a value is no finite number */
   readonly values: (checkpointName: string, shape: readonly number[]) => Float32Array
-  /** What a user should hear although the model loads; sentences. */
-  readonly warnings: readonly string[]
   close(): void
 }
 
@@ -36,7 +34,7 @@ const shown = 8
 
 /**
  * Opens the weights of a folder and checks them against the config: every tensor there, in its shape, made of floats.
- * A head beside tied embeddings is not used; when it differs from them, there is a warning.
+ * A head beside tied embeddings is not used; `folderWarnings` says when it differs from them.
  * @throws CohortError `model_invalid` naming all tensors that are missing or have another shape or type
  * @example
  * const config = readModelConfig("models/tiny")
@@ -62,14 +60,26 @@ export function openFolderValues(folder: string, config: ModelConfig): FolderVal
     const more = problems.length > shown ? `; and ${problems.length - shown} more` : ""
     throw new CohortError("model_invalid", `${folder}: ${problems.slice(0, shown).join("; ")}${more}`, { hint: "config.json and the weights belong to different models, or the download is incomplete.", details: { problems } })
   }
-  return { values: (name) => finite(folder, name, weights.f32(name)), warnings: headWarnings(weights, config), close: () => weights.close() }
+  return { values: (name) => finite(folder, name, weights.f32(name)), close: () => weights.close() }
 }
 
 const embeddingName = "model.embed_tokens.weight"
 const headName = "lm_head.weight"
 
+/**
+ * What a user should hear of a model folder although it loads; sentences. Reads the head and the embeddings where both are there, nothing else.
+ * @throws CohortError `model_invalid`, `file_invalid`
+ * @example
+ * for (const warning of folderWarnings("models/tiny")) console.warn(warning)
+ */
+export function folderWarnings(folder: string): readonly string[] {
+  const config = readModelConfig(folder)
+  using weights = openModelWeights(folder)
+  return headWarnings(weights, config).map((warning) => `${folder}: ${warning}`)
+}
+
 function headWarnings(weights: ModelWeights, config: ModelConfig): string[] {
-  if (!config.tiedEmbeddings || !weights.has(headName)) return []
+  if (!config.tiedEmbeddings || !weights.has(headName) || !weights.has(embeddingName)) return []
   const same = weights.info(headName).dtype === weights.info(embeddingName).dtype && Buffer.compare(weights.bytes(headName), weights.bytes(embeddingName)) === 0
   return same ? [] : [`tie_word_embeddings is true, but ${headName} differs from ${embeddingName}: the embeddings are used for both`]
 }

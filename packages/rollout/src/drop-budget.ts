@@ -1,5 +1,6 @@
 // How many groups in a row may end untrained before the run is told: nothing drops for ever in silence.
-import { CohortError, type CohortErrorCode } from "@cohort/errors"
+import { CohortError } from "@cohort/errors"
+import { codeOfReason, hintOfReason } from "./drop-reason.ts"
 import type { DropReason } from "./generation.ts"
 
 /** Drops by a rule of the run, as opposed to failures. */
@@ -64,8 +65,8 @@ export class DropBudget {
     if (reason === "zero_spread") this.#countReplaced()
     const groups = filtered ? ++this.#filtered : ++this.#failures
     if (groups < (filtered ? this.#limits.maxConsecutiveFiltered : this.#limits.maxConsecutiveFailures)) return
-    throw new CohortError(codeOf(reason), `${groups} groups in a row were dropped; the last one: ${reason}: ${error}`, {
-      hint: hintOf(reason),
+    throw new CohortError(codeOfReason(reason), `${groups} groups in a row were dropped; the last one: ${reason}: ${error}`, {
+      hint: hintOfReason(reason),
       details: { reason, groups },
     })
   }
@@ -73,22 +74,6 @@ export class DropBudget {
   #countReplaced(): void {
     const { maxReplacedPerStep: most = Number.POSITIVE_INFINITY } = this.#limits
     if (++this.#replaced <= most) return
-    throw new CohortError("worker_failed", `${this.#replaced} groups without spread were replaced since the last step; ${most} may be`, { hint: hintOf("zero_spread"), details: { reason: "zero_spread", groups: this.#replaced } })
+    throw new CohortError("worker_failed", `${this.#replaced} groups without spread were replaced since the last step; ${most} may be`, { hint: hintOfReason("zero_spread"), details: { reason: "zero_spread", groups: this.#replaced } })
   }
-}
-
-function codeOf(reason: DropReason): CohortErrorCode {
-  if (reason === "inference_rejected" || reason === "inference_failed") return reason
-  if (reason === "environment_failed" || reason === "reward_failed") return reason
-  if (reason === "generation_timeout" || reason === "episode_timeout") return "timeout"
-  if (reason === "prompt_too_long" || reason === "prompt_empty" || reason === "no_reward") return "config_invalid"
-  return reason === "template_broken" ? "tokenizer_invalid" : "worker_failed"
-}
-
-function hintOf(reason: DropReason): string {
-  if (reason === "zero_spread") return "All completions of each prompt score the same: the task is too easy or too hard for the policy. Measure its pass rate first."
-  if (reason === "prompt_too_long") return "Raise the server's window, or filter the dataset by length."
-  if (reason === "stale" || reason === "version_invalid") return "The servers' weights do not follow the trainer: look at the weight syncs."
-  if (reason === "no_reward") return "Give the run a reward that applies to these rows."
-  return "Look at the first of these failures in the ledger."
 }

@@ -151,8 +151,11 @@ test("the window: requests are cut to the room left; no room at the start is a r
   expect(server.requests[0]!.sampling.maxTokens).toBe(8)
   const long = failureOf((await play(["yes"], undefined, { prompt: "x".repeat(10), limits: { maxModelLength: 10 } })).result)
   expect(long).toMatchObject({ reason: "prompt_too_long", retryable: false, error: "10 prompt tokens leave no room in a window of 10" })
+  const capped = await play(["yes"], undefined, { prompt: "x".repeat(10), limits: { maxPromptTokens: 9 } })
+  expect(failureOf(capped.result)).toMatchObject({ reason: "prompt_too_long", retryable: false, error: "10 prompt tokens; maxPromptTokens is 9" })
+  expect(capped.server.requests).toEqual([])
   const tools: ToolSet = { page: { description: "", run: () => "y".repeat(500) } }
-  const later = episodeOf((await play(["call page"], withTools(tools), { limits: { maxModelLength: 200 } })).result)
+  const later = episodeOf((await play(["call page"], withTools(tools), { limits: { maxModelLength: 200, maxPromptTokens: 50 } })).result)
   expect(later).toMatchObject({ truncated: true, turns: 1, toolCalls: 1 })
 })
 

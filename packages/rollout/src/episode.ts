@@ -16,6 +16,8 @@ import { runTools, toolSchemas } from "./tools.ts"
 export interface EpisodeLimits {
   /** Tokens the server can hold: prompt and completion. */
   readonly maxModelLength: number
+  /** Tokens of the first turn's prompt; longer ones are dropped before anything is generated. Without it only the window bounds them. */
+  readonly maxPromptTokens?: number
   /** Assistant turns; the last one's tool calls are not run. */
   readonly maxTurns: number
   readonly generateTimeoutMs: number
@@ -273,6 +275,8 @@ async function generate(
   const { server, clock, limits, sampling, signal, life } = options
   const room = limits.maxModelLength - promptIds.length
   if (promptIds.length === 0) return failed("prompt_empty", "the prompt has no tokens", false)
+  if (turn === 0 && promptIds.length > (limits.maxPromptTokens ?? Number.POSITIVE_INFINITY))
+    return failed("prompt_too_long", `${promptIds.length} prompt tokens; maxPromptTokens is ${limits.maxPromptTokens}`, false)
   if (room < 1)
     return failed("prompt_too_long", `${promptIds.length} prompt tokens leave no room in a window of ${limits.maxModelLength}`, false)
   try {

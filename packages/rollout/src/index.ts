@@ -1,6 +1,7 @@
 export * from "./bias.ts"
 export * from "./chat.ts"
 export * from "./deadline.ts"
+export * from "./drop-reason.ts"
 export * from "./episode.ts"
 export * from "./freshness.ts"
 export * from "./generation.ts"

@@ -10,12 +10,14 @@ import type { RowSource } from "@cohort/env"
 import { CohortError, messageOf, toCohortError } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
+import { folderWarnings } from "@cohort/model"
 import type { SetupContext, Tracker } from "@cohort/plugin"
 import { createBiasMonitor, createRolloutWorker, type EpisodeServices, type GroupRolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
+import { createDropCounter } from "./drop-counter.ts"
 import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
@@ -98,6 +100,7 @@ class Execution {
   readonly #startedAt = performance.now()
   readonly #syncs: SyncReport[] = []
   readonly #bias = createBiasMonitor()
+  readonly #drops = createDropCounter()
   readonly #throttle: Throttle = { maxAhead: Number.POSITIVE_INFINITY }
   readonly #progress: Progress
   #firstStepAt: number | undefined
@@ -126,6 +129,7 @@ class Execution {
     const [tasks, rewards] = [await openTasks(this.#options, setup), await openRewards(this.#options, setup)]
     const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
     const modelFolder = resolve(this.#options.projectDir, config.model.path)
+    folderWarnings(modelFolder).forEach(this.#warn)
     const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir)
     const exclusively = colocated?.exclusively
     const memory = this.#closers.add("the memory watch", watchMemory(() => [process.pid, ...servers.pids()]), (watch) => watch.stop())
@@ -156,6 +160,7 @@ class Execution {
         ledger.append(stamped)
       },
       bias: this.#bias,
+      drops: this.#drops,
       watch: createWatch({ config, groupsPerStep: promptsPerStep(config), throttle: this.#throttle, callbacks: this.#options.callbacks ?? [] }),
       exclusively: exclusively ?? ((body) => body()),
       giveBack: (occurrence) => this.#giveBack(cursor, ledger, occurrence),
@@ -298,6 +303,7 @@ class Execution {
         throttle: this.#throttle,
         emit: (event) => {
           this.#bias.event(event)
+          this.#drops.event(event)
           ledger.append(event)
         },
         nextPrompt: () => cursor.next(),

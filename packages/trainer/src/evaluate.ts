@@ -2,7 +2,7 @@
 import type { EnvironmentFactory, RowSource } from "@cohort/env"
 import { CohortError } from "@cohort/errors"
 import type { Sampling } from "@cohort/inference"
-import { type Episode, type EpisodeServices, type RewardEntry, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
+import { codeOfReason, type DropReason, type Episode, type EpisodeServices, hintOfReason, type RewardEntry, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
 import type { EvalReport } from "./run.ts"
 
 export interface EvaluateOptions extends EpisodeServices {
@@ -28,7 +28,7 @@ const examplesKept = 5
  * Scores `prompts` rows of a source, `samples` completions each.
  *
  * accuracy = share of the scored completions whose first reward reaches `fullMarks`.
- * @throws CohortError `reward_failed` when no completion could be scored, `aborted`
+ * @throws CohortError when no completion could be scored, with the code of the first reason; `aborted`
  */
 export async function evaluate(options: EvaluateOptions): Promise<EvalReport> {
   const { source, clock, signal } = options
@@ -36,7 +36,8 @@ export async function evaluate(options: EvaluateOptions): Promise<EvalReport> {
   const count = Math.min(options.prompts, source.size)
   const jobs = Array.from({ length: count * options.samples }, (_, job) => job)
   const results: ({ readonly episode: Episode; readonly reward: number | null; readonly first: number | null } | undefined)[] = []
-  let lastError = ""
+  const unscored = new Map<DropReason, { count: number; error: string }>()
+  const miss = (reason: DropReason, error: string): void => void unscored.set(reason, { count: (unscored.get(reason)?.count ?? 0) + 1, error })
   const worker = async (): Promise<void> => {
     for (let job = jobs.shift(); job !== undefined && !signal.aborted; job = jobs.shift()) {
       const index = Math.floor(job / options.samples)
@@ -51,13 +52,13 @@ export async function evaluate(options: EvaluateOptions): Promise<EvalReport> {
         random: seededRandom(seedOf(options.seed, index, member, 1)),
       })
       if (result.kind === "failed") {
-        lastError = `${result.reason}: ${result.error}`
+        miss(result.reason, result.error)
         continue
       }
       const [score] = await scoreEpisodes([result.episode], { ...options, row, environmentWeight: 1, policyVersion: options.step })
       const firstName = options.rewards[0]?.name ?? "environment"
       if (score?.kind === "scored") results[job] = { episode: result.episode, reward: score.total, first: score.parts[firstName] ?? null }
-      else lastError = score?.error ?? "no score"
+      else miss(score?.reason ?? "no_reward", score?.error ?? "no score")
     }
   }
   const stopOthers = (error: unknown): never => {
@@ -67,14 +68,19 @@ export async function evaluate(options: EvaluateOptions): Promise<EvalReport> {
   await Promise.all(Array.from({ length: Math.min(options.concurrency, jobs.length) }, () => worker().catch(stopOthers)))
   if (signal.aborted) throw new CohortError("aborted", "the evaluation was interrupted")
   const scored = results.filter((result) => result !== undefined)
-  if (scored.length === 0)
-    throw new CohortError("reward_failed", `none of ${count} evaluation prompts could be scored; the last problem was ${lastError}`, { hint: "Check the reward and the columns of the evaluation rows." })
+  const misses = [...unscored].map(([reason, { count: times, error }]) => `${times} ${reason} (${error})`).join(", ")
+  if (scored.length === 0) {
+    const [reason = "no_reward"] = unscored.keys()
+    throw new CohortError(codeOfReason(reason), `none of ${count} evaluation prompts could be scored: ${misses}`, { hint: hintOfReason(reason) })
+  }
+  if (unscored.size > 0) options.log(`${count * options.samples - scored.length} of ${count * options.samples} evaluation completions could not be scored and are left out of its figures: ${misses}`)
   const solved = scored.filter(({ first }) => first !== null && first >= options.fullMarks).length
   return {
     step: options.step,
     accuracy: solved / scored.length,
     rewardMean: scored.reduce((sum, { reward }) => sum + (reward ?? 0), 0) / scored.length,
     prompts: count,
+    unscored: count * options.samples - scored.length,
     seconds: (clock.now() - start) / 1000,
     examples: Array.from({ length: Math.min(examplesKept, count) }, (_, index) => {
       const result = results[index * options.samples]

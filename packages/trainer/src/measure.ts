@@ -5,6 +5,7 @@ import { join, resolve } from "node:path"
 import { promptsPerStep } from "@cohort/config"
 import { CohortError } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
+import { folderWarnings } from "@cohort/model"
 import { type Episode, type EpisodeServices, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { passRateOf, type PassRateReport, type PromptOutcome } from "./pass-rate.ts"
@@ -55,6 +56,7 @@ export async function withServedModel<T>(options: ServeOptions, modelFolder: str
     const setup = { signal, log: warn, random: seededRandom(config.seed), projectDir, run: { id: "measure", dir } }
     const tasks = await openTasks(options, setup)
     const rewards = await openRewards(options, setup)
+    folderWarnings(modelFolder).forEach(warn)
     servers = await openMeasured(options, modelFolder, join(dir, "engine.log"), warn)
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
     return await body({ tasks, rewards, services: episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn) })

@@ -17,6 +17,8 @@ export interface EvalReport {
   readonly accuracy: number
   readonly rewardMean: number
   readonly prompts: number
+  /** Completions that could not be generated or scored: they count in no figure above. */
+  readonly unscored: number
   readonly seconds: number
   /** The first few, for people to read. */
   readonly examples: readonly { readonly id: string; readonly prompt: string; readonly completion: string; readonly reward: number | null }[]

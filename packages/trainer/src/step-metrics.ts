@@ -15,6 +15,8 @@ export interface StepFigures {
   readonly bias: BiasReport | undefined
   /** KL taken off the rewards, mean per completion. */
   readonly klPerCompletion: number | undefined
+  /** Groups dropped since the step before, by reason. */
+  readonly dropped: Readonly<Record<string, number>>
   readonly gradNorm: number
   readonly learningRate: number
   readonly samples: number
@@ -48,6 +50,7 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "step_seconds, wait_seconds, train_seconds, sync_seconds", unit: "s", formula: "wall-clock of the step and its parts", doc: "Where the step's time went: waiting for groups, computing, publishing weights." },
   { name: "samples_per_second", unit: "completions/s", formula: "samples / step_seconds", doc: "Throughput of the whole loop." },
   { name: "trained_tokens_per_second", unit: "tokens/s", formula: "trained tokens / step_seconds", doc: "Throughput in tokens that carry a gradient." },
+  { name: "dropped/<reason>", unit: "groups", formula: "groups dropped since the step before for that reason", doc: "Prompts that ended untrained: too long, too old, without spread, failed. Absent where there were none." },
   { name: "batch/pad_share", unit: "share", formula: "1 - real tokens / (rows x length)", doc: "Compute spent on padding." },
   { name: "batch/dropped", unit: "completions", formula: "completions longer than the token budget", doc: "Never trained; raise train.tokenBudget if this is not 0." },
 ]
@@ -90,6 +93,7 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   if (repetitions.length > 0) out.repetition = mean(repetitions)
   for (const [part, seconds] of Object.entries(figures.account)) out[`time/${accountNames[part as keyof StepAccount]}`] = seconds
   for (const name of ["length", "duration"] as const) if (figures.bias?.[name] != null) out[`bias/${name}`] = figures.bias[name]
+  for (const [reason, count] of Object.entries(figures.dropped)) out[`dropped/${reason}`] = count
   for (const definition of metricDefinitions) {
     const value = definition.valueOf(metrics)
     if (value !== null) out[definition.name] = value

@@ -55,7 +55,7 @@ export function episodeServices(config: RunConfig, modelFolder: string, server: 
     server,
     clock: systemClock,
     limits: {
-      maxModelLength, maxTurns: rollout.maxTurns,
+      maxModelLength, maxPromptTokens: config.data.maxPromptTokens, maxTurns: rollout.maxTurns,
       generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: 60_000, environmentTimeoutMs: 60_000,
       episodeTimeoutMs: rollout.maxTurns * rollout.generateTimeoutMs, forkThresholdTokens: rollout.forkThresholdTokens,
       ...(rollout.maxToolRounds === undefined ? {} : { maxToolRounds: rollout.maxToolRounds }),

@@ -1,7 +1,6 @@
 // Whether a group can teach anything in this run: known before the window is full, so that another group takes its place.
-import type { BatchShape } from "@cohort/batching"
+import type { BatchShape, Sample } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
-import type { SampleGroup } from "@cohort/rollout"
 
 /**
  * Why no sample of the group would reach the optimizer; null when some would.
@@ -10,9 +9,9 @@ import type { SampleGroup } from "@cohort/rollout"
  * const reason = refusalOf(config, shapes, group)
  * if (reason !== null) worker.release(group.occurrence, reason)
  */
-export function refusalOf(config: RunConfig, shapes: readonly BatchShape[], group: SampleGroup): "over_token_budget" | "all_truncated" | null {
+export function refusalOf({ objective }: Pick<RunConfig, "objective">, shapes: readonly BatchShape[], group: { readonly samples: readonly Pick<Sample, "tokenIds" | "truncated">[] }): "over_token_budget" | "all_truncated" | null {
   const longest = Math.max(...shapes.map(({ length }) => length))
   const fitting = group.samples.filter(({ tokenIds }) => tokenIds.length <= longest)
   if (fitting.length === 0) return "over_token_budget"
-  return config.objective.maskTruncated && fitting.every(({ truncated }) => truncated) ? "all_truncated" : null
+  return objective.maskTruncated && fitting.every(({ truncated }) => truncated) ? "all_truncated" : null
 }

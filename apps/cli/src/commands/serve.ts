@@ -80,6 +80,7 @@ export const serve = defineCommand({
         return exitCodes.interrupted
       }
       try {
+        for (const message of hosted.warnings) status.update({ kind: "warning", message })
         status.close()
         const { url, engine } = hosted
         if (args["json-ready"]) shell.stdout.write(`${JSON.stringify({ ready: true, url, pid: process.pid })}\n`)

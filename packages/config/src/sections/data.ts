@@ -9,7 +9,7 @@ export const dataSection = v.pipe(
     promptColumn: v.optional(text("Column of the file that holds the prompt: text, or a list of chat messages"), "prompt"),
     shuffle: v.optional(flag("Shuffle the rows anew each epoch, from `seed`"), true),
     evalSource: v.exactOptional(text("Source of the evaluation prompts; named as `data.source` is")),
-    maxPromptTokens: v.optional(int(1, "Longer prompts are dropped, and counted"), 512),
+    maxPromptTokens: v.optional(int(1, "Longer prompts are dropped before anything is generated, and counted; evaluation prompts too"), 512),
   }),
   v.description("Where prompts come from"),
 )

@@ -1,4 +1,5 @@
 // A served engine from a model folder: runner, tokenizer, engine, HTTP. What `cohort serve` and the engine process share.
+import { folderWarnings } from "@cohort/model"
 import type { OpenOptions } from "@cohort/tensor"
 import { spawnRunner } from "../compiled/spawn.ts"
 import { createEngine } from "../create-engine.ts"
@@ -30,6 +31,8 @@ export interface HostedEngine {
   readonly url: string
   readonly port: number
   readonly engine: Engine
+  /** What a user should hear of the model folder. */
+  readonly warnings: readonly string[]
   close(): Promise<void>
 }
 
@@ -38,6 +41,7 @@ export interface HostedEngine {
  * @throws CohortError `model_invalid`, `tokenizer_invalid`, `runtime_unavailable`, `port_in_use`
  */
 export async function hostEngine(options: HostOptions): Promise<HostedEngine> {
+  const warnings = folderWarnings(options.modelFolder)
   const runner = await spawnRunner({
     runtime: options.runtime,
     folder: options.modelFolder,
@@ -61,6 +65,7 @@ export async function hostEngine(options: HostOptions): Promise<HostedEngine> {
       url: server.url,
       port: server.port,
       engine,
+      warnings,
       async close() {
         await server.close()
         await engine.close()
