@@ -17,7 +17,7 @@ const setupTimeoutMs = 30_000
 export async function checkRunParts(config: RunConfig, projectDir: string): Promise<void> {
   const registry = cliRegistry()
   const ctx: SetupContext = { signal: AbortSignal.timeout(setupTimeoutMs), log: () => {}, random: () => 0.5, projectDir }
-  const { data, environment, rewards, plugins } = config
+  const { data, environment, environments, tools, rewards, plugins } = config
   const problems: string[] = []
   async function look(askedBy: string, work: () => unknown): Promise<void> {
     try {
@@ -35,7 +35,15 @@ export async function checkRunParts(config: RunConfig, projectDir: string): Prom
     if (/\.(jsonl|json|parquet)$/i.test(source)) await look(key, () => checkFile(resolve(projectDir, source)))
     else await look(key, () => registry.environment(source, ctx, { options, askedBy: key }))
   }
-  if (environment !== undefined) await look("environment.use", () => registry.environment(environment.use, ctx, { options: environment.options, askedBy: "environment.use" }))
+  if (environment !== undefined) await look("environment.use", () => registry.environmentFactory(environment.use, ctx, { options: environment.options, askedBy: "environment.use" }))
+  for (const [index, { use, options }] of environments.entries()) {
+    const askedBy = `environments[${index}].use`
+    await look(askedBy, () => registry.environmentFactory(use, ctx, { options, askedBy }))
+  }
+  for (const [index, { use, options }] of tools.entries()) {
+    const askedBy = `tools[${index}].use`
+    await look(askedBy, () => registry.tools(use, ctx, { options, askedBy }))
+  }
   for (const [index, { use, options }] of rewards.entries()) {
     const askedBy = `rewards[${index}].use`
     await look(askedBy, async () => {

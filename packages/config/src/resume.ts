@@ -21,6 +21,7 @@ export const RESUME_FIXED: readonly string[] = [
   "data.shuffle",
   "data.maxPromptTokens",
   "environment",
+  "environments",
   "rollout.groupSize",
 ]
 

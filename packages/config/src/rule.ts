@@ -81,9 +81,17 @@ export const rules: readonly Rule[] = [
         : { expected: "false with servers of your own", fix: 'Only the embedded engine shares the trainer\'s weights: set inference.kind to "embedded" without urls, or inference.colocated to false.' },
   },
   {
-    reads: ["rewards", "environment", "data.source"],
-    check: ({ rewards, environment, data: { source } }) =>
-      rewards.length > 0 || environment !== undefined || !isFile(source)
+    reads: ["environments"],
+    check: ({ environments }) => {
+      const names = environments.map(({ name }) => name)
+      const twice = names.find((name, at) => names.indexOf(name) !== at)
+      return twice === undefined ? undefined : { expected: `different names, "${twice}" is there twice`, fix: "Rows choose by this name: give each environment its own." }
+    },
+  },
+  {
+    reads: ["rewards", "environment", "environments", "data.source"],
+    check: ({ rewards, environment, environments, data: { source } }) =>
+      rewards.length > 0 || environment !== undefined || environments.length > 0 || !isFile(source)
         ? undefined
         : { expected: "at least one reward", fix: "Rows of a file come without a reward: name one in rewards, or an environment that scores." },
   },

@@ -8,7 +8,7 @@ import { defaultGuardrails, guardrailsKey } from "./sections/guardrails.ts"
 import { inferenceSection } from "./sections/inference.ts"
 import { modelSection } from "./sections/model.ts"
 import { objectiveSection } from "./sections/objective.ts"
-import { environmentSection, pluginsKey, rewardsKey } from "./sections/plugin-ref.ts"
+import { environmentSection, environmentsKey, pluginsKey, rewardsKey, toolsKey } from "./sections/plugin-ref.ts"
 import { rolloutSection } from "./sections/rollout.ts"
 import { stalenessSection } from "./sections/staleness.ts"
 import { trackingSection } from "./sections/tracking.ts"
@@ -29,6 +29,8 @@ export const runShape = v.strictObject({
   model: modelSection,
   data: dataSection,
   environment: v.exactOptional(environmentSection),
+  environments: v.optional(environmentsKey, []),
+  tools: v.optional(toolsKey, []),
   rewards: v.optional(rewardsKey, []),
   plugins: v.optional(pluginsKey, []),
   rollout: v.optional(rolloutSection, {}),

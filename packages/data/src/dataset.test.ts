@@ -22,6 +22,13 @@ describe("the prompt column", () => {
     expect(error.hint).toContain('promptColumn: "problem"')
   })
 
+  test("a row may come without prompt where an environment supplies it; a column that was named must be there", async () => {
+    const rows = [{ level: 1 }, { prompt: "", level: 2 }, { prompt: null }, { prompt: "p" }]
+    expect(all(await openDataset({ rows, promptOptional: true })).map(({ prompt }) => prompt)).toEqual([[], [], [], "p"])
+    expect((await errorOf(() => openDataset({ rows, promptOptional: true, promptColumn: "question" }))).message).toContain("row 1: column question missing")
+    expect((await errorOf(() => openDataset({ rows }))).message).toContain("row 1: column prompt missing")
+  })
+
   test("missing in one row: names the row", async () => {
     expect((await errorOf(() => openDataset({ rows: [{ prompt: "a" }, { prompt: "b" }, { answer: 1 }] }))).message).toContain("row 3: column prompt missing")
   })

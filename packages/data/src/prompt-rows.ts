@@ -12,6 +12,8 @@ export interface ColumnOptions {
    * rows even where there is an `id`.
    */
   readonly idColumn?: string | null
+  /** A row without prompt is one without messages: an environment supplies them. Holds for a column of the default name only, others are meant. */
+  readonly promptOptional?: boolean
 }
 
 type Fields = Readonly<Record<string, Json>>
@@ -35,7 +37,7 @@ export function promptRows(options: ColumnOptions = {}): (raw: RawRow) => Prompt
   return ({ value, where }) => {
     const fields = readFields(value, where)
     if (count === 0 && idColumn === undefined) idColumn = Object.hasOwn(fields, "id") ? "id" : null
-    const prompt = readPrompt(fields, promptColumn, where)
+    const prompt = options.promptOptional === true && promptColumn === "prompt" && isAbsent(fields["prompt"]) ? [] : readPrompt(fields, promptColumn, where)
     const id = typeof idColumn === "string" ? readId(fields, idColumn, where, options.idColumn === undefined) : String(count)
     const other = whereById.get(id)
     if (other !== undefined) {
@@ -66,6 +68,10 @@ function readFields(value: unknown, where: string): Fields {
   if (Object.hasOwn(value, "__proto__")) refuse(where, "a column cannot be named __proto__", "Rename the column.")
   // Rows come from JSON readers, so the values inside are JSON.
   return value as Fields
+}
+
+function isAbsent(prompt: Json | undefined): boolean {
+  return prompt === undefined || prompt === null || prompt === ""
 }
 
 function readPrompt(fields: Fields, column: string, where: string): string | readonly Message[] {

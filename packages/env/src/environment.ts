@@ -9,6 +9,8 @@ export interface Tool<Input = JsonObject> {
   readonly description: string
   readonly input?: StandardSchemaV1<unknown, Input>
   readonly parameters?: JsonObject
+  /** Time one call may take, ms; without it the run's. */
+  readonly timeoutMs?: number
   run(input: Input, ctx: EpisodeContext): Awaitable<Json>
 }
 

@@ -5,7 +5,7 @@ export const supportedApiVersions: readonly number[] = [1]
 
 export const brand = Symbol.for("cohort.plugin")
 
-export type BrandKind = "plugin" | "reward" | "environment" | "tracker"
+export type BrandKind = "plugin" | "reward" | "environment" | "tools" | "tracker"
 
 export interface Brand {
   readonly kind: BrandKind
@@ -31,5 +31,5 @@ export function brandOf(value: unknown): Brand | undefined {
 }
 
 function isKind(value: unknown): value is BrandKind {
-  return value === "plugin" || value === "reward" || value === "environment" || value === "tracker"
+  return value === "plugin" || value === "reward" || value === "environment" || value === "tools" || value === "tracker"
 }

@@ -45,7 +45,7 @@ describe("a bad plugin", () => {
   })
 
   test("may not be empty, and a bare reward must be wrapped", () => {
-    expect(pluginProblems(definePlugin({ name: "n", version: "1", apiVersion: 1 }))).toEqual(["provides nothing: give at least one of rewards, environments, trackers"])
+    expect(pluginProblems(definePlugin({ name: "n", version: "1", apiVersion: 1 }))).toEqual(["provides nothing: give at least one of rewards, environments, tools, trackers"])
     expect(pluginProblems(short)).toContain("is a reward; wrap it in definePlugin")
   })
 })

@@ -5,13 +5,15 @@ import { brandOf, supportedApiVersions } from "./brand.ts"
 import type { Plugin } from "./define.ts"
 import { didYouMean } from "./nearest.ts"
 
-const kinds = ["rewards", "environments", "trackers"] as const
+const kinds = ["rewards", "environments", "tools", "trackers"] as const
 const topKeys = ["name", "version", "apiVersion", ...kinds]
 const partKeys = {
   rewards: ["summary", "options", "setup", "needs", "range", "deterministic"],
   environments: ["summary", "options", "setup"],
+  tools: ["summary", "options", "setup"],
   trackers: ["summary", "options", "setup"],
 } as const
+const brandKinds = { rewards: "reward", environments: "environment", tools: "tools", trackers: "tracker" } as const
 const namePattern = /^[a-z0-9][a-z0-9._-]*$/i
 
 /**
@@ -70,7 +72,7 @@ function partProblems(kind: (typeof kinds)[number], at: string, value: unknown):
   if (typeof value !== "object" || value === null) return [`${at}: expected a definition, got ${describeValue(value)}`]
   const part = value as Readonly<Record<string, unknown>>
   const problems: string[] = []
-  const expected = kind.slice(0, -1)
+  const expected = brandKinds[kind]
   const made = brandOf(value)?.kind
   if (made !== expected) problems.push(`${at}: is ${made === undefined ? "a plain object" : `a ${made}`}; make it with define${expected[0]!.toUpperCase()}${expected.slice(1)}`)
   if (typeof part["summary"] !== "string" || part["summary"].trim() === "") problems.push(`${at}.summary: expected one sentence, got ${describeValue(part["summary"])}`)

@@ -1,6 +1,6 @@
 // What a plugin is: plain objects, marked by the define functions, which also infer the options from their schema.
 // Importing a plugin has no effect; the host calls `setup` when a run asks for one of its parts.
-import type { Awaitable, RewardLike, TaskSet } from "@cohort/env"
+import type { Awaitable, EnvironmentFactory, RewardLike, TaskSet, ToolSet } from "@cohort/env"
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import { type Branded, withBrand } from "./brand.ts"
 
@@ -39,7 +39,12 @@ export interface RewardDefinition<Options = unknown> extends Definition<Options>
 }
 
 export interface EnvironmentDefinition<Options = unknown> extends Definition<Options> {
-  setup(options: Options, ctx: SetupContext): Awaitable<TaskSet>
+  /** A task set, or only what makes an environment per episode, for prompts that come from elsewhere. */
+  setup(options: Options, ctx: SetupContext): Awaitable<TaskSet | EnvironmentFactory>
+}
+
+export interface ToolsDefinition<Options = unknown> extends Definition<Options> {
+  setup(options: Options, ctx: SetupContext): Awaitable<ToolSet>
 }
 
 export interface Tracker {
@@ -61,6 +66,7 @@ export interface Plugin extends Branded {
   readonly apiVersion: number
   readonly rewards?: Readonly<Record<string, RewardDefinition>>
   readonly environments?: Readonly<Record<string, EnvironmentDefinition>>
+  readonly tools?: Readonly<Record<string, ToolsDefinition>>
   readonly trackers?: Readonly<Record<string, TrackerDefinition>>
 }
 
@@ -90,12 +96,26 @@ export function defineReward<Options = Record<never, never>>(definition: RewardD
 }
 
 /**
- * Marks a task set: prompts made by code, and the environment their episodes run in, if any.
+ * Marks a task set: prompts made by code, and the environment their episodes run in, if any; or an environment alone.
  *
  * @example defineEnvironment({ summary: "Sums", options: schema, setup: ({ digits }) => ({ train, heldOut }) })
+ * @example defineEnvironment({ summary: "A door", setup: () => () => new Door() })
  */
 export function defineEnvironment<Options = Record<never, never>>(definition: EnvironmentDefinition<Options>): EnvironmentDefinition<Options> {
   return withBrand(definition, "environment")
+}
+
+/**
+ * Marks a set of tools that need no environment: every episode of a run that names it may call them.
+ *
+ * @example
+ * defineTools({
+ *   summary: "A clock",
+ *   setup: () => ({ now: { description: "The time, as ISO 8601.", run: () => new Date().toISOString() } }),
+ * })
+ */
+export function defineTools<Options = Record<never, never>>(definition: ToolsDefinition<Options>): ToolsDefinition<Options> {
+  return withBrand(definition, "tools")
 }
 
 /**

@@ -2,13 +2,14 @@
 import { CohortError } from "@cohort/errors"
 import { type BrandKind, brandOf } from "./brand.ts"
 import { checkPlugin } from "./check.ts"
-import type { EnvironmentDefinition, Plugin, RewardDefinition, TrackerDefinition } from "./define.ts"
+import type { EnvironmentDefinition, Plugin, RewardDefinition, ToolsDefinition, TrackerDefinition } from "./define.ts"
 import type { LoadedModule } from "./loader.ts"
 import { didYouMean } from "./nearest.ts"
 
 export interface Parts {
   readonly reward: RewardDefinition
   readonly environment: EnvironmentDefinition
+  readonly tools: ToolsDefinition
   readonly tracker: TrackerDefinition
 }
 export type PartKind = keyof Parts
@@ -64,11 +65,11 @@ export function isDefinition<Kind extends PartKind>(kind: Kind & BrandKind, valu
 
 function partsOf<Kind extends PartKind>(kind: Kind, plugin: Plugin): Readonly<Record<string, Parts[Kind]>>
 function partsOf(kind: PartKind, plugin: Plugin): Readonly<Record<string, Parts[PartKind]>> {
-  return { reward: plugin.rewards, environment: plugin.environments, tracker: plugin.trackers }[kind] ?? {}
+  return { reward: plugin.rewards, environment: plugin.environments, tools: plugin.tools, tracker: plugin.trackers }[kind] ?? {}
 }
 
 function everything(plugin: Plugin): string {
-  const lists = (["reward", "environment", "tracker"] as const).flatMap((kind) => Object.keys(partsOf(kind, plugin)).map((name) => `${kind} ${name}`))
+  const lists = (["reward", "environment", "tools", "tracker"] as const).flatMap((kind) => Object.keys(partsOf(kind, plugin)).map((name) => `${kind} ${name}`))
   return lists.join(", ")
 }
 

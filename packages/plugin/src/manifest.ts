@@ -26,10 +26,10 @@ export function manifestMismatches(manifest: unknown, plugin: Plugin): string[] 
   return problems
 }
 
-/** The parts of a plugin as the block lists them: "reward:equivalence", "environment:arithmetic", "tracker:wandb". */
+/** The parts of a plugin as the block lists them: "reward:equivalence", "environment:arithmetic", "tools:files", "tracker:wandb". */
 export function provides(plugin: Plugin): string[] {
   const names = (kind: string, parts: Readonly<Record<string, unknown>> | undefined) => Object.keys(parts ?? {}).map((name) => `${kind}:${name}`)
-  return [...names("reward", plugin.rewards), ...names("environment", plugin.environments), ...names("tracker", plugin.trackers)]
+  return [...names("reward", plugin.rewards), ...names("environment", plugin.environments), ...names("tools", plugin.tools), ...names("tracker", plugin.trackers)]
 }
 
 function fieldOf(value: unknown, key: string): unknown {

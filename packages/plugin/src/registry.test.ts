@@ -4,8 +4,9 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { runReward } from "@cohort/env"
 import type { StandardSchemaV1 } from "@standard-schema/spec"
-import { defineEnvironment, definePlugin, defineReward, defineTracker } from "./define.ts"
+import { defineEnvironment, definePlugin, defineReward, defineTools, defineTracker } from "./define.ts"
 import { systemHost } from "./host.ts"
+import { provides } from "./manifest.ts"
 import { createRegistry, type LoadedReward } from "./registry.ts"
 import { fakeRewardContext, fakeRollout, fakeSetupContext } from "./testing/fake.ts"
 
@@ -211,6 +212,52 @@ describe("environments and trackers", () => {
     expect(logged).toEqual([3])
     expect((await fails(registry.tracker(short as never, ctx))).message).toContain("is a reward, not a tracker")
   })
+})
+
+describe("tools and environments alone", () => {
+  const add = { description: "Adds.", run: () => 3 }
+  const kit = definePlugin({
+    name: "kit",
+    version: "1",
+    apiVersion: 1,
+    tools: { sums: defineTools({ summary: "s", options: limitSchema, setup: ({ limit }) => ({ add: { ...add, description: `Adds up to ${limit}.` } }) }), none: defineTools({ summary: "s", setup: () => ({ "two words": add, bare: {} as never }) }) },
+    environments: { door: defineEnvironment({ summary: "s", setup: () => () => ({ reset: () => "knock" }) }), rows: defineEnvironment({ summary: "s", setup: () => ({ train: { name: "r", size: 1, at: () => ({ id: "0", prompt: "p" }) }, heldOut: { name: "r", size: 0, at: () => ({ id: "0", prompt: "p" }) } }) }) },
+  })
+
+  test("tools come from a plugin with options, as a set, as one tool; wrong ones are named", async () => {
+    await using project = await projectWith({
+      "tools.ts": `const run = () => 1; export default { one: { description: "One.", run } }; export const other = { description: "Other.", run }; export const wrong = { broken: { run } }`,
+    })
+    const registry = createRegistry(host)
+    registry.add(kit)
+    const here = { ...ctx, projectDir: project.dir }
+    expect((await registry.tools("kit/sums", here, { options: { limit: 7 } })).tools["add"]?.description).toBe("Adds up to 7.")
+    expect((await fails(registry.tools("kit/sums", here, { options: { lmit: 7 } }))).message).toContain("unknown key")
+    expect(Object.keys((await registry.tools("./tools.ts", here)).tools)).toEqual(["one"])
+    expect(await registry.tools("./tools.ts#other", here)).toMatchObject({ name: "other", tools: { other: { description: "Other." } } })
+    expect((await fails(registry.tools("./tools.ts#wrong", here))).message).toContain("broken: expected { description, run }")
+    const none = await fails(registry.tools("kit/none", here))
+    expect(none.message).toContain('"two words": a tool\'s name')
+    expect(none.message).toContain("bare: expected")
+    expect(await registry.tools({ add }, here)).toMatchObject({ name: "inline-tools", tools: { add } })
+    expect((await fails(registry.tools("kit/door", here))).message).toContain("has no tools")
+  })
+
+  test("an environment alone, of a plugin or a bare function, makes one per call; prompts are asked for apart", async () => {
+    await using project = await projectWith({ "door.ts": `export default () => ({ reset: () => "who is there" })` })
+    const registry = createRegistry(host)
+    registry.add(kit)
+    const here = { ...ctx, projectDir: project.dir }
+    const bare = await registry.environmentFactory("./door.ts", here)
+    expect(bare()).not.toBe(bare())
+    expect(await bare().reset({ id: "0", prompt: "p" }, { signal: ctx.signal, log: ctx.log, random: ctx.random })).toBe("who is there")
+    expect(typeof (await registry.environmentFactory("kit/door", here))).toBe("function")
+    expect((await fails(registry.environmentFactory("kit/rows", here))).message).toContain("brings prompts, and no environment")
+    expect((await fails(registry.environment("kit/door", here))).message).toContain("brings no prompts")
+    expect((await fails(registry.environmentFactory("kit/sums", here))).message).toContain("has no environment")
+  })
+
+  test("the manifest lists them", () => expect(provides(kit)).toEqual(["environment:door", "environment:rows", "tools:sums", "tools:none"]))
 })
 
 interface ProjectFixture extends AsyncDisposable {

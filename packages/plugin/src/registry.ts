@@ -1,5 +1,5 @@
 // The plugins of one run. Nothing is scanned: a plugin is here because the config named it or code added it.
-import { describeValue, isReward, type RewardFunction, type RewardLike, type TaskSet, toReward } from "@cohort/env"
+import { describeValue, type EnvironmentFactory, isReward, type RewardFunction, type RewardLike, type TaskSet, type ToolSet, toReward } from "@cohort/env"
 import { CohortError, isCohortError, messageOf } from "@cohort/errors"
 import { brandOf } from "./brand.ts"
 import { checkPlugin } from "./check.ts"
@@ -9,7 +9,7 @@ import { withRange } from "./guard.ts"
 import { askedIn, type LoadedModule, type LoaderOptions, loadPackage, loadPath, type Search } from "./loader.ts"
 import { validateOptions } from "./options.ts"
 import { isPath, parseReference } from "./reference.ts"
-import { isTaskSet, isTracker } from "./shape.ts"
+import { isTaskSet, isTool, isToolSet, isTracker, toolSetProblems } from "./shape.ts"
 
 /** How a config asks for a part. */
 export interface Use {
@@ -30,6 +30,13 @@ export interface LoadedReward {
   readonly deterministic: boolean
 }
 
+/** Tools ready to run. */
+export interface LoadedTools {
+  /** For errors: "my-plugin/files", the name of a module. */
+  readonly name: string
+  readonly tools: ToolSet
+}
+
 export type RewardReference = string | RewardLike | RewardDefinition
 
 export interface Registry {
@@ -37,7 +44,12 @@ export interface Registry {
   add(plugin: Plugin, origin?: string): Plugin
   load(name: string, fromDir: string, askedBy?: string): Promise<Plugin>
   reward(reference: RewardReference, ctx: SetupContext, use?: Use): Promise<LoadedReward>
+  /** The prompts of an environment, with what their episodes run in. */
   environment(reference: string | Parts["environment"], ctx: SetupContext, use?: Use): Promise<TaskSet>
+  /** What episodes run in, for prompts from elsewhere. A path may also export a bare function that makes an environment. */
+  environmentFactory(reference: string | EnvironmentFactory | Parts["environment"], ctx: SetupContext, use?: Use): Promise<EnvironmentFactory>
+  /** A path may also export a bare tool set, or one tool, which then has the export's name. */
+  tools(reference: string | ToolSet | Parts["tools"], ctx: SetupContext, use?: Use): Promise<LoadedTools>
   tracker(reference: string | Parts["tracker"], ctx: SetupContext, use?: Use): Promise<Tracker>
 }
 
@@ -141,8 +153,40 @@ export function createRegistry(host: LoaderOptions): Registry {
 
     async environment(reference, ctx, use = {}) {
       const { name, made } = await setUp("environment", reference, ctx, use)
+      if (typeof made === "function")
+        throw new CohortError("plugin_invalid", `${name} brings no prompts, only what episodes run in`, { hint: "Name it in environment.use or in environments, and a file of prompts in data.source." })
       if (!isTaskSet(made)) throw wrongSetup(name, "{ train, heldOut } with name, size and at(index) each", made)
       return made
+    },
+
+    async environmentFactory(reference, ctx, use = {}) {
+      const { name, definition, value } = await resolvePart("environment", reference, { fromDir: ctx.projectDir, askedBy: use.askedBy })
+      if (definition === undefined) {
+        if (typeof value !== "function") throw wrongKind("environment", name, value)
+        await validateOptions(name, undefined, use.options)
+        // What it makes is the protocol's, as its author says: each rollout that finds otherwise fails by name.
+        return value as EnvironmentFactory
+      }
+      const { made } = await setUp("environment", reference, ctx, use)
+      if (typeof made === "function") return made as EnvironmentFactory
+      if (!isTaskSet(made)) throw wrongSetup(name, "a function that makes an environment, or { train, heldOut, environment }", made)
+      if (made.environment === undefined)
+        throw new CohortError("plugin_invalid", `${name} brings prompts, and no environment for those of others`, { hint: "Name it in data.source." })
+      return made.environment
+    },
+
+    async tools(reference, ctx, use = {}) {
+      const { name, definition, value } = await resolvePart("tools", reference, { fromDir: ctx.projectDir, askedBy: use.askedBy })
+      if (definition === undefined) {
+        const tools = isTool(value) ? { [name]: value } : value
+        if (!isToolSet(tools)) throw wrongKind("tools", name, value, toolSetProblems(tools))
+        await validateOptions(name, undefined, use.options)
+        return { name, tools }
+      }
+      const options = await validateOptions(name, definition.options, use.options)
+      const made = await runSetup(name, ctx, (prefixed) => definition.setup(options, prefixed))
+      if (!isToolSet(made)) throw wrongSetup(name, `an object of name to { description, run }: ${toolSetProblems(made).join("; ")}`, made)
+      return { name, tools: made }
     },
 
     async tracker(reference, ctx, use = {}) {
@@ -170,7 +214,7 @@ async function runSetup<Made>(name: string, ctx: SetupContext, setup: (ctx: Setu
 }
 
 function asPlugin(kind: PartKind, definition: Parts[PartKind]): unknown {
-  return { name: "inline", version: "0", apiVersion: brandOf(definition)?.apiVersion, [`${kind}s`]: { inline: definition }, [Symbol.for("cohort.plugin")]: { kind: "plugin", apiVersion: 1 } }
+  return { name: "inline", version: "0", apiVersion: brandOf(definition)?.apiVersion, [kind === "tools" ? "tools" : `${kind}s`]: { inline: definition }, [Symbol.for("cohort.plugin")]: { kind: "plugin", apiVersion: 1 } }
 }
 
 function nameOfPath(reference: string): string {
@@ -183,9 +227,10 @@ function nameOfValue(kind: PartKind, value: unknown): string {
   return typeof value === "function" && value.name !== "" ? value.name : `inline-${kind}`
 }
 
-function wrongKind(kind: PartKind, name: string, value: unknown): CohortError {
+function wrongKind(kind: PartKind, name: string, value: unknown, problems: readonly string[] = []): CohortError {
   const made = brandOf(value)?.kind
-  return new CohortError("plugin_invalid", `${name} is ${made === undefined ? describeValue(value) : `a ${made}`}, not a ${kind}`, { hint: `Make it with define${kind[0]!.toUpperCase()}${kind.slice(1)}.` })
+  const wanted = kind === "tools" ? "a set of tools" : `a ${kind}`
+  return new CohortError("plugin_invalid", `${name} is ${made === undefined ? describeValue(value) : `a ${made}`}, not ${wanted}${problems.length === 0 ? "" : ` (${problems.join("; ")})`}`, { hint: `Make it with define${kind[0]!.toUpperCase()}${kind.slice(1)}.` })
 }
 
 function wrongSetup(name: string, expected: string, made: unknown): CohortError {

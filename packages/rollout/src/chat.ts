@@ -14,7 +14,12 @@ export interface ParsedAssistant {
   /** Text of the turn, special tokens removed. */
   readonly text: string
   /** Calls that could not be read; each is answered with its error, so the model can try again. */
-  readonly callErrors?: readonly { readonly name?: string; readonly error: string }[]
+  readonly callErrors?: readonly {
+    readonly name?: string
+    readonly error: string
+    /** Readable calls written before it; its answer comes after theirs. */
+    readonly callsBefore: number
+  }[]
 }
 
 /** The tokenizer as an episode uses it. */

@@ -5,22 +5,29 @@ import { bounded as boundedBy, withDeadline } from "./deadline.ts"
 import type { EpisodeOptions } from "./episode.ts"
 import { failed, isFailure, type RolloutFailure } from "./generation.ts"
 
-/** The row's prompt and what `reset` observed. With an environment a text prompt is the user's message. */
+/** The row's prompt and what `reset` observed. With an environment or tools a text prompt is the user's message. */
 export async function openingPrompt(
   options: EpisodeOptions,
   environment: Environment | undefined,
   ctx: EpisodeContext,
 ): Promise<string | readonly Message[] | RolloutFailure> {
   const { prompt } = options.row
-  if (environment === undefined) return prompt
-  const messages: readonly Message[] = typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt
+  if (environment === undefined && options.tools === undefined) return prompt
+  const messages: readonly Message[] = typeof prompt !== "string" ? prompt : prompt === "" ? [] : [{ role: "user", content: prompt }]
+  const opening = environment === undefined ? messages : await observed(options, environment, messages, ctx)
+  return !isFailure(opening) && opening.length === 0 ? failed("prompt_empty", "the row has no prompt, and the environment's reset gave none", false) : opening
+}
+
+/** `messages` and what `reset` says: text goes on in the last message of the user, messages follow. */
+async function observed(options: EpisodeOptions, environment: Environment, messages: readonly Message[], ctx: EpisodeContext): Promise<readonly Message[] | RolloutFailure> {
   const observation = await bounded(options, "environment reset", () => environment.reset(options.row, ctx))
   if (isFailure(observation)) return observation
   if (observation === undefined) return messages
   if (typeof observation !== "string") return [...messages, ...observation]
-  const last = messages.at(-1)
-  if (last === undefined) return [{ role: "user", content: observation }]
-  return [...messages.slice(0, -1), { ...last, content: last.content + observation }]
+  const at = messages.findLastIndex(({ role }) => role === "user")
+  const last = messages[at]
+  if (last === undefined) return [...messages, { role: "user", content: observation }]
+  return messages.with(at, { ...last, content: last.content + observation })
 }
 
 /** What the environment says after a turn without tool calls; `done` when it says nothing. */

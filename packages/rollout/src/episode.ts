@@ -1,6 +1,6 @@
 // One rollout from its prompt to its training rows: turns, tools, the environment, the server's window, every deadline.
 // What goes wrong inside a rollout is a value; only a bug throws.
-import type { Environment, EnvironmentFactory, EpisodeContext, Message, PromptRow, RewardResult } from "@cohort/env"
+import type { Environment, EnvironmentFactory, EpisodeContext, Message, PromptRow, RewardResult, ToolSet } from "@cohort/env"
 import { isCohortError, messageOf } from "@cohort/errors"
 import type { Generation, InferenceServer, Sampling } from "@cohort/inference"
 import { continuationIds, type EpisodeTokenizer, type ParsedAssistant } from "./chat.ts"
@@ -38,7 +38,7 @@ export interface EpisodeLimits {
  */
 export type TurnMode = "tokens" | "messages"
 
-/** Why a rollout ended. All but the first two cut it short. */
+/** Why a rollout ended. All but the first two cut it short: `length` by the limit of a turn, `window` by what the server can hold. */
 export type EpisodeEnd = "stop" | "environment" | "length" | "window" | "turns" | "toolRounds" | "episodeTokens"
 
 /** What all rollouts of a worker share. */
@@ -50,6 +50,8 @@ export interface EpisodeServices {
   readonly log: (message: string) => void
   /** `tokens` when absent. */
   readonly turnMode?: TurnMode
+  /** Tools of every rollout; those of its environment come beside them and win over equal names. */
+  readonly tools?: ToolSet
 }
 
 export interface EpisodeOptions extends EpisodeServices {
@@ -116,7 +118,7 @@ export async function runEpisode(options: EpisodeOptions): Promise<EpisodeResult
   }
 }
 
-/** The rollouts of a group without environment out of one request: the server reads the prompt once. */
+/** The rollouts of a group without environment and tools out of one request: the server reads the prompt once. */
 export async function runSharedEpisodes(
   options: EpisodeServices & {
     readonly row: PromptRow
@@ -136,7 +138,7 @@ export async function runSharedEpisodes(
     if (isFailure(turn)) return turn
     const story = newStory(row.prompt)
     try {
-      record(story, tokenizer, turn, generation!, [])
+      record(story, tokenizer, turn, generation!, [], cutOf(options, promptIds.length))
     } catch (error) {
       return failed("internal", messageOf(error), false)
     }
@@ -168,8 +170,9 @@ async function converse(options: EpisodeOptions & { readonly life: AbortControll
   const ctx: EpisodeContext = { signal, random, log }
   const prompt = await openingPrompt(options, environment, ctx)
   if (isFailure(prompt)) return prompt
-  const schemas = toolSchemas(environment?.tools)
-  const toolNames = Object.keys(environment?.tools ?? {})
+  const tools = toolsOf(options, environment)
+  const schemas = toolSchemas(tools)
+  const toolNames = Object.keys(tools ?? {})
   const story = newStory(prompt)
   let promptIds = encode(() => tokenizer.encodePrompt(prompt, schemas))
   for (let turn = 0; ; turn++) {
@@ -185,11 +188,11 @@ async function converse(options: EpisodeOptions & { readonly life: AbortControll
     const made = turnOf(promptIds, generations[0])
     if (isFailure(made)) return made
     const checked = turn > 0 && options.turnMode !== "messages" ? { ...made, continues: true } : made
-    const parsed = record(story, tokenizer, checked, generations[0]!, toolNames)
+    const parsed = record(story, tokenizer, checked, generations[0]!, toolNames, cutOf(options, promptIds.length, tokensLeft))
     // A turn cut by length may hold half a call: nothing is run, nothing is asked again.
     if (story.finishReason === "length") break
     const askedAtMs = options.clock.now()
-    const reply = await answer(options, environment, story, parsed, turn + 1 >= limits.maxTurns, ctx)
+    const reply = await answer(options, environment, tools, story, parsed, turn + 1 >= limits.maxTurns, ctx)
     story.toolMs += options.clock.now() - askedAtMs
     if (isFailure(reply)) return reply
     story.completion.push(...reply.messages)
@@ -203,6 +206,12 @@ async function converse(options: EpisodeOptions & { readonly life: AbortControll
   const result = finish(story, { rolloutId: options.rolloutId, member: options.member, forkThresholdTokens: limits.forkThresholdTokens })
   if (isFailure(result) || environment?.score === undefined) return result
   return { kind: "finished", episode: { ...result.episode, environmentScore: await environmentScore(options, environment) } }
+}
+
+/** What the model may call: tools of the run and of this environment; undefined where there are none. */
+function toolsOf({ tools }: EpisodeOptions, environment: Environment | undefined): ToolSet | undefined {
+  if (environment?.tools === undefined) return tools
+  return tools === undefined ? environment.tools : { ...tools, ...environment.tools }
 }
 
 /** The whole prompt of the turn that follows. */
@@ -235,13 +244,14 @@ function nextPrompt(
 async function answer(
   options: EpisodeOptions,
   environment: Environment | undefined,
+  tools: ToolSet | undefined,
   story: Story,
   parsed: ParsedAssistant,
   lastTurn: boolean,
   ctx: EpisodeContext,
 ): Promise<{ readonly messages: readonly Message[]; readonly done: boolean } | RolloutFailure> {
   const toolCalls = parsed.message.tool_calls ?? []
-  const wantsTools = environment?.tools !== undefined && toolCalls.length + (parsed.callErrors?.length ?? 0) > 0
+  const wantsTools = tools !== undefined && toolCalls.length + (parsed.callErrors?.length ?? 0) > 0
   if (wantsTools) {
     const noMoreRounds = story.toolRounds >= (options.limits.maxToolRounds ?? Number.POSITIVE_INFINITY)
     if (lastTurn || noMoreRounds) {
@@ -249,7 +259,7 @@ async function answer(
       return { messages: [], done: true }
     }
     story.toolRounds++
-    const run = await runTools(parsed, environment?.tools, ctx, { clock: options.clock, toolTimeoutMs: options.limits.toolTimeoutMs })
+    const run = await runTools(parsed, tools, ctx, { clock: options.clock, toolTimeoutMs: options.limits.toolTimeoutMs })
     story.toolCalls += run.calls
     story.toolFailures += run.failures
     return { messages: run.messages, done: false }
@@ -298,14 +308,21 @@ async function generate(
   }
 }
 
-function record(story: Story, tokenizer: EpisodeTokenizer, turn: TurnRecord, generation: Generation, toolNames: readonly string[]): ParsedAssistant {
+/** Which limit it is that ends a turn by its length. */
+function cutOf({ limits, sampling }: Pick<EpisodeOptions, "limits" | "sampling">, promptTokens: number, tokensLeft = Number.POSITIVE_INFINITY): EpisodeEnd {
+  const room = limits.maxModelLength - promptTokens
+  if (sampling.maxTokens <= Math.min(room, tokensLeft)) return "length"
+  return room <= tokensLeft ? "window" : "episodeTokens"
+}
+
+function record(story: Story, tokenizer: EpisodeTokenizer, turn: TurnRecord, generation: Generation, toolNames: readonly string[], cut: EpisodeEnd): ParsedAssistant {
   const parsed = tokenizer.parseAssistant(turn.tokenIds, turn.promptIds, toolNames)
   story.turns.push(turn)
   story.completion.push(parsed.message)
   story.text = parsed.text
   story.finishReason = generation.finishReason === "length" ? "length" : "stop"
   story.tokens += turn.tokenIds.length
-  if (story.finishReason === "length") story.endedBy = "length"
+  if (story.finishReason === "length") story.endedBy = cut
   return parsed
 }
 

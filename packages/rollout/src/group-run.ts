@@ -46,8 +46,8 @@ export type GroupOutcome =
   | { readonly kind: "interrupted" }
 
 /**
- * Runs one group. Without environment all members come out of one request, so the prompt is computed once; with one, each
- * rollout has its own.
+ * Runs one group. Without environment and tools all members come out of one request, so the prompt is computed once; else each
+ * rollout makes its own.
  *
  * @throws what `emit` or the advantage rule throws: the run must not go on without its records.
  */
@@ -95,7 +95,7 @@ class GroupRun {
     const { row } = this.#job
     const environment = this.#settings.environmentOf?.(row)
     const all = this.#state.members.map((_, member) => member)
-    if (environment === undefined) await this.#generateWaves(all, (wave, attempt) => this.#shared(wave, attempt))
+    if (environment === undefined && this.#settings.tools === undefined) await this.#generateWaves(all, (wave, attempt) => this.#shared(wave, attempt))
     else
       await Promise.all(
         all.map((member) => this.#generateWaves([member], async (_, attempt) => [await this.#single(member, attempt, environment)])),
@@ -148,20 +148,21 @@ class GroupRun {
     })
   }
 
-  #single(member: number, attempt: number, environment: EnvironmentFactory): Promise<EpisodeResult> {
+  #single(member: number, attempt: number, environment: EnvironmentFactory | undefined): Promise<EpisodeResult> {
     const job = this.#job
     // Named one by one: a copy of all settings for each rollout is what a rollout would cost most.
     const settings = this.#settings
-    const { tokenizer, server, clock, limits, log, turnMode } = settings
+    const { tokenizer, server, clock, limits, log, turnMode, tools } = settings
     const seed = seedOf(settings.seed, job.occurrence, attempt, member)
     return runEpisode({
       tokenizer, server, clock, limits, log,
       ...(turnMode === undefined ? {} : { turnMode }),
+      ...(tools === undefined ? {} : { tools }),
       row: job.row,
       rolloutId: this.#rolloutId(member, attempt),
       member,
       sampling: { ...settings.sampling, seed },
-      environment,
+      ...(environment === undefined ? {} : { environment }),
       random: seededRandom(seed),
       signal: this.#members.signal,
     })

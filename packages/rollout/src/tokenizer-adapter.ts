@@ -28,7 +28,7 @@ export function episodeTokenizer(tokenizer: Tokenizer, templateArgs?: Readonly<R
       const tail = tokenizer.decode(known(promptIds.slice(-tailTokens))).trimEnd()
       const reasoningOpen = tail.endsWith("<think>") || tail.endsWith("[THINK]")
       const { message, malformed } = tokenizer.parseIds(ids, { reasoningOpen, toolNames })
-      return { message, text: decode(ids), callErrors: malformed.map(({ error }) => ({ error })) }
+      return { message, text: decode(ids), callErrors: malformed.map(({ error, callsBefore }) => ({ error, callsBefore })) }
     },
   }
 }

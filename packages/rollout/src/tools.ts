@@ -1,5 +1,5 @@
 // Runs the tool calls of one turn. Whatever the model wrote wrong, and whatever a tool throws, goes back to the model as text.
-import type { EpisodeContext, Json, JsonObject, Message, Tool, ToolCall, ToolSet } from "@cohort/env"
+import { callTool, type EpisodeContext, type Json, type Message, type ToolCall, toolParameters, type ToolSet } from "@cohort/env"
 import { messageOf } from "@cohort/errors"
 import type { ParsedAssistant, ToolSchema } from "./chat.ts"
 import { bounded, type Limit } from "./deadline.ts"
@@ -11,35 +11,39 @@ export interface ToolRun {
   readonly failures: number
 }
 
-const anyObject: JsonObject = { type: "object", properties: {} }
+interface ToolLimits {
+  readonly clock: Clock
+  /** Of tools that have none of their own. */
+  readonly toolTimeoutMs: number
+}
 
 /** Schemas of a tool set, in its own order. */
 export function toolSchemas(tools: ToolSet | undefined): readonly ToolSchema[] {
   return Object.entries(tools ?? {}).map(([name, tool]) => ({
     type: "function",
-    function: { name, description: tool.description, parameters: tool.parameters ?? anyObject },
+    function: { name, description: tool.description, parameters: toolParameters(tool) },
   }))
 }
 
-/** Runs calls one after another in the order written; one tool message per call, then one per unreadable call. */
-export async function runTools(
-  parsed: ParsedAssistant,
-  tools: ToolSet | undefined,
-  ctx: EpisodeContext,
-  limits: { readonly clock: Clock; readonly toolTimeoutMs: number },
-): Promise<ToolRun> {
+/** Runs calls one after another in the order written; one tool message per call, also for those that could not be read. */
+export async function runTools(parsed: ParsedAssistant, tools: ToolSet | undefined, ctx: EpisodeContext, limits: ToolLimits): Promise<ToolRun> {
+  const calls = parsed.message.tool_calls ?? []
+  const unread = parsed.callErrors ?? []
   const messages: Message[] = []
   let failures = 0
-  for (const call of parsed.message.tool_calls ?? []) {
+  for (let at = 0; at <= calls.length; at++) {
+    for (const { name, error, callsBefore } of unread) {
+      if (Math.min(callsBefore, calls.length) !== at) continue
+      failures++
+      messages.push(toolMessage(name, errorText(error)))
+    }
+    const call = calls[at]
+    if (call === undefined) break
     const outcome = await runTool(call, tools, ctx, limits)
     // The episode's own end is not the tool's failure.
     ctx.signal.throwIfAborted()
     if (!outcome.ok) failures++
     messages.push(toolMessage(call.function.name, outcome.text, call.id))
-  }
-  for (const { name, error } of parsed.callErrors ?? []) {
-    failures++
-    messages.push(toolMessage(name, errorText(error)))
   }
   return { messages, calls: messages.length, failures }
 }
@@ -48,23 +52,17 @@ async function runTool(
   call: ToolCall,
   tools: ToolSet | undefined,
   ctx: EpisodeContext,
-  limits: { readonly clock: Clock; readonly toolTimeoutMs: number },
+  { clock, toolTimeoutMs }: ToolLimits,
 ): Promise<{ readonly ok: boolean; readonly text: string }> {
   const { name } = call.function
   // An own key only: "constructor" is not a tool.
-  const found = tools !== undefined && Object.hasOwn(tools, name) ? tools[name] : undefined
-  if (found === undefined)
+  const tool = tools !== undefined && Object.hasOwn(tools, name) ? tools[name] : undefined
+  if (tool === undefined)
     return { ok: false, text: errorText(`unknown tool ${JSON.stringify(name)}; available: ${Object.keys(tools ?? {}).join(", ")}`) }
-  // A tool set holds tools of many input types; the input is what the tool's own schema returned, or the object the model wrote.
-  const tool = found as Tool<unknown>
   try {
-    const checked = await tool.input?.["~standard"].validate(call.function.arguments)
-    if (checked?.issues !== undefined)
-      return { ok: false, text: errorText(checked.issues.map((issue) => issueText(issue)).join("; ")) }
-    const input = checked === undefined ? call.function.arguments : checked.value
     const result = await bounded(
-      { clock: limits.clock, timeoutMs: limits.toolTimeoutMs, signal: ctx.signal, what: `tool ${name}` },
-      (limit) => tool.run(input, toolContext(ctx, limit)),
+      { clock, timeoutMs: tool.timeoutMs ?? toolTimeoutMs, signal: ctx.signal, what: `tool ${name}` },
+      (limit) => callTool(tool, call.function.arguments, toolContext(ctx, limit)),
     )
     return { ok: true, text: resultText(result) }
   } catch (error) {
@@ -87,14 +85,10 @@ function toolMessage(name: string | undefined, content: string, id?: string): Me
 }
 
 function resultText(result: Json): string {
-  return typeof result === "string" ? result : JSON.stringify(result ?? null)
+  // Tools may be written without types: what JSON has no words for reads as null.
+  return typeof result === "string" ? result : (JSON.stringify(result ?? null) ?? "null")
 }
 
 function errorText(error: string): string {
   return JSON.stringify({ error })
-}
-
-function issueText(issue: { readonly message: string; readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined }): string {
-  const path = (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".")
-  return path === "" ? issue.message : `${path}: ${issue.message}`
 }

@@ -84,6 +84,50 @@ describe("calls that cannot be read stay in the text and are reported", () => {
   })
 })
 
+test("calls that can be read and those that cannot keep the order in which they were written", () => {
+  const { malformed } = parseAssistant(`<tool_call>{</tool_call><tool_call>${addJson}</tool_call><tool_call>[]x</tool_call><tool_call>${addJson}</tool_call>`)
+  expect(malformed.map(({ callsBefore }) => callsBefore)).toEqual([0, 1])
+})
+
+describe("a turn cut at any character", () => {
+  const argument = fc.dictionary(fc.string({ minLength: 1, maxLength: 6 }), fc.oneof(fc.integer(), fc.string(), fc.boolean(), fc.constant(null), fc.array(fc.string({ maxLength: 4 }), { maxLength: 2 })), { maxKeys: 3 })
+  const calls = fc.array(fc.record({ name: fc.constantFrom("add", "now", "say_it"), arguments: argument }), { minLength: 1, maxLength: 3 })
+  type Calls = readonly { readonly name: string; readonly arguments: unknown }[]
+  const families: Readonly<Record<string, { readonly write: (made: Calls) => string; readonly alone?: true }>> = {
+    "Hermes and Qwen": { write: (made) => made.map((call) => `<tool_call>\n${JSON.stringify(call)}\n</tool_call>`).join("\n") },
+    "SmolLM3, one list": { write: (made) => `<tool_call>${JSON.stringify(made)}</tool_call>` },
+    "Llama 3 with its tag": { write: (made) => `<|python_tag|>${made.map(({ name, arguments: parameters }) => JSON.stringify({ name, parameters })).join("; ")}` },
+    "Llama 3, JSON alone": { write: (made) => made.map(({ name, arguments: parameters }) => JSON.stringify({ name, parameters })).join("; "), alone: true },
+    "Mistral's list": { write: (made) => `[TOOL_CALLS]${JSON.stringify(made)}` },
+    "Mistral's newer form": { write: (made) => made.map((call) => `[TOOL_CALLS]${call.name}[ARGS]${JSON.stringify(call.arguments)}`).join("") },
+  }
+  const markers = /<\/?think>|<\/?tool_call>|\[\/?THINK\]|\[TOOL_CALLS\]|\[ARGS\]|\[CALL_ID\]|<\|/
+  // A marker inside an argument is told apart for whole turns only; that has its own case above.
+  const clean = (made: Calls): boolean => !markers.test(JSON.stringify(made)) && !/;\s*\{/.test(JSON.stringify(made))
+
+  test.each(Object.entries(families))("%s: nothing throws, what is read was written, and the whole is read whole", (_, { write, alone }) => {
+    fc.assert(
+      fc.property(calls.filter(clean), fc.boolean(), fc.nat(), (made, thinks, at) => {
+        const thought = thinks && alone !== true ? "<think>\nwhat to do; {maybe} this?\n</think>\n\n" : ""
+        const text = `${thought}${write(made)}`
+        const expected = made.map((call) => [call.name, call.arguments])
+        const read = (turn: string) => parseAssistant(turn, { toolNames: ["add", "now", "say_it"] })
+        expect(read(`${text}<|im_end|>`).toolCalls.map(({ function: of }) => [of.name, of.arguments])).toEqual(expected as never)
+        const cut = at % (text.length + 1)
+        const { message, toolCalls, malformed, reasoning, reasoningClosed } = read(text.slice(0, cut))
+        // Calls read from a cut turn are the first of those written, and none is read twice.
+        const seen = toolCalls.map(({ function: of }) => [of.name, of.arguments])
+        expect(seen).toEqual(expected.slice(0, seen.length) as never)
+        expect(malformed.length).toBeLessThanOrEqual(1)
+        expect(typeof message.content).toBe("string")
+        if (thought !== "" && cut >= "<think>".length && cut < thought.trimEnd().length) expect([reasoningClosed, toolCalls.length]).toEqual([false, 0])
+        if (thought !== "" && cut >= thought.length) expect(reasoning).toBe("what to do; {maybe} this?")
+      }),
+      { seed: 11, numRuns: 400 },
+    )
+  })
+})
+
 test("no text makes it throw", () => {
   const token = fc.constantFrom("<think>", "</think>", "[THINK]", "<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|python_tag|>", "{", "}", "[", "]", '"name"', ":", '"add"', ",", ";", "null", " ", "<|im_end|>", addJson)
   fc.assert(

@@ -5,6 +5,8 @@ export interface MalformedCall {
   readonly raw: string
   /** Why it is no call, for the model or a reward to hear. */
   readonly error: string
+  /** Readable calls written before it. */
+  readonly callsBefore: number
 }
 
 export interface FoundCalls {
@@ -14,7 +16,7 @@ export interface FoundCalls {
   readonly malformed: readonly MalformedCall[]
 }
 
-type Piece = ToolCall | MalformedCall
+type Piece = ToolCall | Omit<MalformedCall, "callsBefore">
 
 /**
  * Finds tool calls. Known forms: `<tool_call>` with JSON (Hermes, Qwen, SmolLM), `[TOOL_CALLS]` (Mistral, list or
@@ -87,8 +89,13 @@ function keepMalformed(before: string, marker: string, pieces: readonly Piece[])
 }
 
 function gather(content: string, pieces: readonly Piece[]): FoundCalls {
-  const calls = pieces.filter((piece): piece is ToolCall => !isMalformed(piece))
-  return { content: content.trim(), calls, malformed: pieces.filter(isMalformed) }
+  const calls: ToolCall[] = []
+  const malformed: MalformedCall[] = []
+  for (const piece of pieces) {
+    if (isMalformed(piece)) malformed.push({ ...piece, callsBefore: calls.length })
+    else calls.push(piece)
+  }
+  return { content: content.trim(), calls, malformed }
 }
 
 // One call, a list of calls, or several separated by semicolons.
@@ -123,7 +130,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function isMalformed(piece: Piece): piece is MalformedCall {
+function isMalformed(piece: Piece): piece is Omit<MalformedCall, "callsBefore"> {
   return "error" in piece
 }
 

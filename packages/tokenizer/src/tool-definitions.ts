@@ -1,7 +1,5 @@
 // Tools in the JSON form that chat templates show to the model.
-import type { Json, JsonObject, ToolSet } from "@cohort/env"
-
-const noParameters: JsonObject = { type: "object", properties: {} }
+import { type Json, toolParameters, type ToolSet } from "@cohort/env"
 
 /**
  * Definitions of `tools`, in their order.
@@ -9,8 +7,8 @@ const noParameters: JsonObject = { type: "object", properties: {} }
  * @example toolDefinitions({ add: { description: "Adds.", run: () => 0 } })[0] // { type: "function", function: { name: "add", ... } }
  */
 export function toolDefinitions(tools: ToolSet): readonly Json[] {
-  return Object.entries(tools).map(([name, { description, parameters }]) => ({
+  return Object.entries(tools).map(([name, tool]) => ({
     type: "function",
-    function: { name, description, parameters: parameters ?? noParameters },
+    function: { name, description: tool.description, parameters: toolParameters(tool) },
   }))
 }

@@ -136,7 +136,7 @@ class Execution {
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
     const transfer = colocated?.transfer ?? (await this.#openTransfer(backend, servers))
     if (colocated === undefined && (resumed !== undefined || config.inference.urls.length > 0)) await transfer.push(this.#progress.step, signal)
-    const services = episodeServices(config, modelFolder, servers.pool, health.maxModelLength, this.#warn)
+    const services = episodeServices(config, modelFolder, servers.pool, health.maxModelLength, this.#warn, tasks.tools)
     const trackers = await this.#openTrackers(setup)
     const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services)
 
@@ -322,7 +322,7 @@ class Execution {
       sampling: { ...samplingOf(this.#config), temperature: settings.temperature },
       seed, rewards, fullMarks, step, retryDelayMs: 500, signal: this.#options.signal,
       concurrency: 2 * this.#slots(),
-      ...(tasks.environment === undefined ? {} : { environment: tasks.environment }),
+      environmentOf: tasks.environmentOf,
     })
     this.#options.onUpdate({ kind: "eval", report })
     return report

@@ -31,7 +31,7 @@ export async function evaluateModel(options: EvaluateModelOptions): Promise<Eval
       sampling: { ...samplingOf(config), temperature: config.eval.temperature },
       seed: config.seed, rewards: rewards.entries, fullMarks: rewards.fullMarks, step: 0, retryDelayMs: 500, signal,
       concurrency: measuredConcurrency(config),
-      ...(tasks.environment === undefined ? {} : { environment: tasks.environment }),
+      environmentOf: tasks.environmentOf,
     })
   })
 }

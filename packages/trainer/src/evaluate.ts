@@ -1,5 +1,5 @@
 // Evaluation: held-out prompts through the same servers, episodes and rewards that training uses.
-import type { EnvironmentFactory, RowSource } from "@cohort/env"
+import type { EnvironmentFactory, PromptRow, RowSource } from "@cohort/env"
 import { CohortError } from "@cohort/errors"
 import type { Sampling } from "@cohort/inference"
 import { codeOfReason, type DropReason, type Episode, type EpisodeServices, hintOfReason, type RewardEntry, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
@@ -11,7 +11,7 @@ export interface EvaluateOptions extends EpisodeServices {
   readonly samples: number
   readonly sampling: Omit<Sampling, "seed">
   readonly seed: number
-  readonly environment?: EnvironmentFactory
+  readonly environmentOf?: (row: PromptRow) => EnvironmentFactory | undefined
   readonly rewards: readonly RewardEntry[]
   /** Value of the first reward that counts as solved. */
   readonly fullMarks: number
@@ -43,8 +43,10 @@ export async function evaluate(options: EvaluateOptions): Promise<EvalReport> {
       const index = Math.floor(job / options.samples)
       const member = job % options.samples
       const row = source.at(index)
+      const environment = options.environmentOf?.(row)
       const result = await runEpisode({
         ...options,
+        ...(environment === undefined ? {} : { environment }),
         row,
         rolloutId: `eval${options.step}.${index}.${member}`,
         member,

@@ -59,7 +59,7 @@ export async function withServedModel<T>(options: ServeOptions, modelFolder: str
     folderWarnings(modelFolder).forEach(warn)
     servers = await openMeasured(options, modelFolder, join(dir, "engine.log"), warn)
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
-    return await body({ tasks, rewards, services: episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn) })
+    return await body({ tasks, rewards, services: episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn, tasks.tools) })
   } finally {
     await servers?.close()
     await rm(dir, { recursive: true, force: true })
@@ -113,8 +113,8 @@ async function sampleAll(options: MeasureOptions, tasks: Tasks, rewards: Awaited
   const sampleOne = async (prompt: number, member: number): Promise<Answer | undefined> => {
     const row = rows[prompt]!
     const seed = seedOf(config.seed, prompt, member)
-    const environment = tasks.environment === undefined ? {} : { environment: tasks.environment }
-    const result = await runEpisode({ ...services, ...environment, row, member, signal, rolloutId: `passrate.${prompt}.${member}`, random: seededRandom(seed), sampling: { ...samplingOf(config), seed } })
+    const environment = tasks.environmentOf(row)
+    const result = await runEpisode({ ...services, ...(environment === undefined ? {} : { environment }), row, member, signal, rolloutId: `passrate.${prompt}.${member}`, random: seededRandom(seed), sampling: { ...samplingOf(config), seed } })
     if (result.kind === "failed") return undefined
     const [score] = await scoreEpisodes([result.episode], { ...services, rewards: rewards.entries, row, environmentWeight: 1, policyVersion: 0, retryDelayMs: 500, signal })
     return score?.kind === "scored" ? { episode: result.episode, total: score.total, first: score.parts[firstName] ?? null } : undefined

@@ -33,7 +33,7 @@ function runOf(settings: Pick<RunConfigInput, "rollout" | "staleness" | "train">
   const events: RolloutEvent[] = []
   const reward: RewardEntry = { name: "length", weight: 1, timeoutMs: 1_000, maxAttempts: 1, reward: ({ completionIds }) => world.reward?.(completionIds.length) ?? completionIds.length }
   const options: RolloutWorkerOptions = workerOptions(config, {
-    services, tasks: { environment: world.environment }, rewards: [reward], slots: 16, startVersion: 0, throttle: { maxAhead: Number.POSITIVE_INFINITY },
+    services, tasks: { environmentOf: () => world.environment }, rewards: [reward], slots: 16, startVersion: 0, throttle: { maxAhead: Number.POSITIVE_INFINITY },
     emit: (event) => events.push(event), nextPrompt: countedPrompts(40), onGiveBack: () => undefined,
   })
   const worker = createRolloutWorker(options)

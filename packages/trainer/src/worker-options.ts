@@ -7,7 +7,7 @@ import { samplingOf, type Tasks } from "./tasks.ts"
 /** What the config does not hold. */
 export interface WorkerParts extends Pick<RolloutWorkerOptions, "emit" | "nextPrompt" | "onGiveBack" | "startVersion"> {
   readonly services: EpisodeServices
-  readonly tasks: Pick<Tasks, "environment">
+  readonly tasks: Pick<Tasks, "environmentOf">
   readonly rewards: readonly RewardEntry[]
   /** Completions that the servers decode at once. */
   readonly slots: number
@@ -36,7 +36,7 @@ export function workerOptions(config: RunConfig, parts: WorkerParts): RolloutWor
     retryDelayMs: 500,
     sampling: samplingOf(config),
     seed,
-    environmentOf: () => tasks.environment,
+    environmentOf: tasks.environmentOf,
     environmentWeight: 1,
     advantages: advantageRule(config),
     filterZeroSpread: rollout.dynamicSampling,

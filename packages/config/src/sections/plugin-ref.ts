@@ -1,4 +1,4 @@
-// How a config names plugins: rewards, environments, trackers.
+// How a config names plugins: rewards, tools, environments, trackers.
 import * as v from "valibot"
 import { choice, int, real, table, text } from "../field.ts"
 
@@ -9,6 +9,23 @@ const options = v.optional(table("Options passed to the plugin, which checks the
 export const environmentSection = v.pipe(
   v.strictObject({ use, options }),
   v.description("Where episodes run, when the model answers in several turns or calls tools"),
+)
+
+export const environmentsKey = v.pipe(
+  v.array(v.strictObject({ name: text("What a row's `environment` column says to live in it"), use, options })),
+  v.description("Environments that rows choose among by their `environment` column; rows without it live in `environment`, if there is one"),
+)
+
+const toolEntries = v.strictObject({
+  use,
+  options,
+  deadlineMs: v.optional(int(1, "Time one call may take, milliseconds; the model reads that it was too slow"), 60_000),
+})
+
+/** `"./tools.ts"` is short for `{ use: "./tools.ts" }`. */
+export const toolsKey = v.pipe(
+  v.array(v.union([v.pipe(v.string(), v.nonEmpty(), v.transform((use) => v.parse(toolEntries, { use }))), toolEntries])),
+  v.description("Tools of every episode, besides those of its environment; a name alone takes the defaults"),
 )
 
 const rewardEntries = v.strictObject({

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import type { RewardLike, RowSource } from "@cohort/env"
 import type { StandardSchemaV1 } from "@standard-schema/spec"
-import { defineEnvironment, definePlugin, defineReward, type RewardDefinition } from "../define.ts"
+import { defineEnvironment, definePlugin, defineReward, defineTools, type RewardDefinition } from "../define.ts"
 import { conformance } from "./conformance.ts"
 import { testReward } from "./reward-cases.ts"
 
@@ -27,6 +27,21 @@ test("each rule is caught when it is broken", async () => {
   expect(await problemsOf({ setup: () => { throw new Error("no key") } })).toContain("cannot be set up: no key")
   const slow = await conformance(pluginOf({ setup: () => () => 1 }), { scoreMs: 5, now: () => (calls += 10) })
   expect(slow.problems[0]).toContain("takes 10 ms")
+})
+
+test("tools that nobody can know, and an environment that breaks at its reset, are caught", async () => {
+  const plugin = definePlugin({
+    name: "t", version: "1", apiVersion: 1,
+    tools: { good: defineTools({ summary: "s", setup: () => ({ add: { description: "Adds.", run: () => 1 } }) }), mute: defineTools({ summary: "s", setup: () => ({ add: { description: " ", run: () => 1 } }) }), empty: defineTools({ summary: "s", setup: () => ({}) }) },
+    environments: { door: defineEnvironment({ summary: "s", setup: () => () => ({ reset: () => undefined }) }), stuck: defineEnvironment({ summary: "s", setup: () => () => ({ reset: () => { throw new Error("stuck") } }) }) },
+  })
+  const { problems, ran } = await conformance(plugin)
+  expect(problems).toEqual([
+    "environments.stuck fails at reset or close of an episode: stuck",
+    "tools.mute add has no description",
+    "tools.empty setup returns no tools: it holds no tool",
+  ])
+  expect(ran).toContain("tools.good")
 })
 
 test("a schema that lets typos pass is caught", async () => {

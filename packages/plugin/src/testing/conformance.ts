@@ -1,11 +1,14 @@
 // The checks that every plugin must pass, as a list of problems, so that they run under any test runner and in a command line.
+import type { ToolSet } from "@cohort/env"
 import { isCohortError, messageOf } from "@cohort/errors"
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import { pluginProblems } from "../check.ts"
 import type { Plugin } from "../define.ts"
 import { manifestMismatches } from "../manifest.ts"
+import { toolSetProblems } from "../shape.ts"
 import { validateOptions } from "../options.ts"
 import { environmentProblems } from "./environment-checks.ts"
+import { fakeSetupContext } from "./fake.ts"
 import { rewardProblems } from "./reward-checks.ts"
 
 export interface ConformanceSettings {
@@ -56,8 +59,16 @@ export async function conformance(plugin: Plugin, settings: ConformanceSettings 
     await visit(`rewards.${name}`, definition.options, (options) => rewardProblems(definition, options, settings))
   for (const [name, definition] of Object.entries(plugin.environments ?? {}))
     await visit(`environments.${name}`, definition.options, (options) => environmentProblems(definition, options))
+  for (const [name, definition] of Object.entries(plugin.tools ?? {})) await visit(`tools.${name}`, definition.options, async (options) => toolsProblems(await definition.setup(options, fakeSetupContext())))
   for (const [name, definition] of Object.entries(plugin.trackers ?? {})) await visit(`trackers.${name}`, definition.options)
   return { problems, ran }
+}
+
+/** A model knows a tool by its words and its parameters alone. */
+function toolsProblems(made: unknown): string[] {
+  const problems = toolSetProblems(made)
+  if (problems.length > 0) return problems.map((problem) => `setup returns no tools: ${problem}`)
+  return Object.entries(made as ToolSet).flatMap(([name, tool]) => (tool.description.trim() === "" ? [`${name} has no description`] : []))
 }
 
 async function schemaProblems(schema: StandardSchemaV1<unknown, unknown> | undefined, good: unknown): Promise<string[]> {

@@ -12,6 +12,7 @@ const rowsLookedAt = 2_000
 export async function environmentProblems(definition: EnvironmentDefinition, options: unknown): Promise<string[]> {
   const first = await definition.setup(options, fakeSetupContext({ seed: 1 }))
   const second = await definition.setup(options, fakeSetupContext({ seed: 1 }))
+  if (typeof first === "function") return episodeProblems(first(), { id: "0", prompt: "" })
   if (!isTaskSet(first) || !isTaskSet(second)) return ["setup returns no task set: { train, heldOut } with name, size and at(index) each"]
   const problems = [...sourceProblems("train", first.train, second.train), ...sourceProblems("heldOut", first.heldOut, second.heldOut)]
   if (problems.length > 0) return problems

@@ -24,7 +24,7 @@ export const plainTokenizer: EpisodeTokenizer = {
     if (!text.startsWith("call")) return { message: { role: "assistant", content: text }, text }
     const [, name = "", rest = ""] = /^call (\w+) ?(.*)$/s.exec(text) ?? []
     const call = readCall(name, rest)
-    if (typeof call === "string") return { message: { role: "assistant", content: text }, text, callErrors: [{ name, error: call }] }
+    if (typeof call === "string") return { message: { role: "assistant", content: text }, text, callErrors: [{ name, error: call, callsBefore: 0 }] }
     return { message: { role: "assistant", content: "", tool_calls: [call] }, text }
   },
 }
