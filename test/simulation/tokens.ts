@@ -46,7 +46,7 @@ export const simulatedTokenizer: EpisodeTokenizer = {
   parseAssistant(ids) {
     const text = `${ids.length} tokens`
     const last = ids.at(-2) ?? 0
-    if (isKind(last, "malformedCall")) return { message: { role: "assistant", content: text }, text, callErrors: [{ name: "look", error: "no JSON" }] }
+    if (isKind(last, "malformedCall")) return { message: { role: "assistant", content: text }, text, callErrors: [{ name: "look", error: "no JSON", callsBefore: 0 }] }
     if (!isKind(last, "call") && !isKind(last, "badArguments")) return { message: { role: "assistant", content: text }, text }
     const call = { type: "function", function: { name: "look", arguments: isKind(last, "call") ? { at: ids.length } : {} } } as const
     return { message: { role: "assistant", content: "", tool_calls: [call] }, text }
