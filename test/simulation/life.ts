@@ -5,7 +5,7 @@ import { type RunConfig, resolveConfig } from "@cohort/config"
 import { createCursor, type CursorState, type PromptCursor, restoreCursor } from "@cohort/data"
 import { CohortError, isCohortError } from "@cohort/errors"
 import { kinds, type LedgerEventInput } from "@cohort/ledger"
-import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, maskPolicy, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
+import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, maskPolicy, oversampled, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
 import { createVirtualClock, type VirtualClock } from "@cohort/rollout/testing"
 import { createWatch, lostAndWaiting, type Progress, resumeCursor, type StopReason, trainLoop } from "@cohort/trainer/loop"
 import { type Bug, faultyCursor } from "./bug.ts"
@@ -171,6 +171,7 @@ class Life {
       limits: { maxModelLength, maxTurns: 4, forkThresholdTokens: 8, ...deadlines, ...unbounded },
       log: () => undefined,
       groupSize, groupsPerStep, maxStaleness, stepsPerSync, queueCapacity, maxConcurrentRollouts, maxGroupsInFlight, filterZeroSpread,
+      ...(scenario.maxReplacedPerStep === undefined ? {} : { maxReplacedPerStep: scenario.maxReplacedPerStep }),
       rules: { maxAttempts, minMembers },
       retryDelayMs: 100,
       sampling: { maxTokens, temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, stopTokenIds: [] },
@@ -189,7 +190,7 @@ class Life {
         return prompt
       },
       promptTimeoutMs: 1_000,
-      policy: throttled(policies[scenario.policy], this.#throttle),
+      policy: throttled(oversampled(policies[scenario.policy], scenario.oversampling), this.#throttle),
       startVersion: this.progress.step,
       overdue: scenario.overdue,
       heartbeatMs: 1_000,

@@ -24,9 +24,12 @@ export interface Sums {
   trainedRollouts: number
   trainedTokens: number
   staleDrops: number
+  surplus: number
+  /** Groups without spread that were replaced. */
+  replaced: number
 }
 
-const noSums: Sums = { endedGroups: 0, endedSlow: 0, endedRollouts: 0, endedTokens: 0, trainedGroups: 0, trainedSlow: 0, trainedRollouts: 0, trainedTokens: 0, staleDrops: 0 }
+const noSums: Sums = { endedGroups: 0, endedSlow: 0, endedRollouts: 0, endedTokens: 0, trainedGroups: 0, trainedSlow: 0, trainedRollouts: 0, trainedTokens: 0, staleDrops: 0, surplus: 0, replaced: 0 }
 
 export class Oracle {
   readonly problems: string[] = []
@@ -41,6 +44,7 @@ export class Oracle {
   readonly #said = new Map<number, number>()
 
   #accountedMs = 0
+  #replacedSinceStep = 0
 
   constructor(scenario: Scenario, of: { readonly isSlow: (occurrence: number) => boolean; readonly rowIndex: (occurrence: number) => number }) {
     this.#scenario = scenario
@@ -56,6 +60,7 @@ export class Oracle {
   /** A life begins: what was trained after `step` steps is undone. */
   begin(step: number, atMs: number): void {
     this.#accountedMs = atMs
+    this.#replacedSinceStep = 0
     this.#open.clear()
     for (const at of this.#lineage.keys()) if (at >= step) this.#lineage.delete(at)
     for (const [occurrence, at] of this.#said) if (at >= step) this.#said.delete(occurrence)
@@ -77,11 +82,24 @@ export class Oracle {
       this.sums.staleDrops++
       if (this.#isPunctual()) this.problem(`occurrence ${occurrence} was dropped for its age, which pacing rules out`)
     }
+    if (kind === "group.dropped" && event.reason === "surplus") {
+      this.sums.surplus++
+      if (this.#scenario.oversampling === 1) this.problem(`occurrence ${occurrence} was cut off as surplus without oversampling`)
+    }
+    if (kind === "group.dropped" && event.reason === "zero_spread") this.#replaced()
     if (kind === "rollout.generated" && open !== undefined) {
       open.rollouts++
       open.tokens += Number(event.data?.tokens)
     }
     if (kind === "group.trained") this.#trained(occurrence, event)
+  }
+
+  #replaced(): void {
+    const { filterZeroSpread, maxReplacedPerStep = Number.POSITIVE_INFINITY } = this.#scenario
+    this.sums.replaced++
+    if (!filterZeroSpread) this.problem("a group without spread was dropped, and none is filtered")
+    // The one above the cap ends the run.
+    if (++this.#replacedSinceStep > maxReplacedPerStep + 1) this.problem(`${this.#replacedSinceStep} groups were replaced between two steps, above ${maxReplacedPerStep}`)
   }
 
   #admitted(occurrence: number, version: number, status: WorkerStatus): void {
@@ -161,15 +179,16 @@ export class Oracle {
 
   /** The trainer goes on with `version`: with pacing, nobody whose last step is over may still be open. */
   version(version: number): void {
+    this.#replacedSinceStep = 0
     if (!this.#isPunctual()) return
     for (const [occurrence, { deadline, slow }] of this.#open)
       if (deadline < version) this.problem(`${slow ? "slow" : "fast"} occurrence ${occurrence} had to be trained by step ${deadline}, and version is ${version}`)
   }
 
-  /** Pacing promises its bound to servers that follow the trainer: none keeps old weights, none comes back with them. */
+  /** Pacing promises its bound to servers that follow the trainer: none keeps old weights, none comes back with them. Oversampling gives the promise up. */
   #isPunctual(): boolean {
-    const { policy, rates, engineDeaths } = this.#scenario
-    return policy === "paced" && rates.syncPartial === 0 && engineDeaths.length === 0
+    const { policy, rates, engineDeaths, oversampling } = this.#scenario
+    return policy === "paced" && oversampling === 1 && rates.syncPartial === 0 && engineDeaths.length === 0
   }
 
   /** A life ended in order: nothing is open, and what was trained is what was said. */

@@ -14,10 +14,13 @@ export interface Report {
   /** Processor time of all processes. */
   readonly cpuSeconds: number
   /**
-   * Of scenarios whose completions fit a batch. `paced` and `drop`: one request per rollout, with faults. `undisturbed`: paced, also with
+   * Of scenarios whose completions fit a batch. `paced`, `drop` and `oversampled`: one request per rollout, with faults. `undisturbed`: paced, also with
    * many turns, nothing goes wrong by itself and requests survive weight syncs.
    */
-  readonly bias: Readonly<Record<"paced" | "drop" | "undisturbed", Bias>>
+  readonly bias: Readonly<Record<"paced" | "drop" | "oversampled" | "undisturbed", Bias>>
+  /** Groups cut off by oversampling, and groups without spread that were replaced. */
+  readonly surplus: number
+  readonly replaced: number
 }
 
 /**
@@ -95,9 +98,12 @@ function addUp(verdicts: readonly Verdict[]): Omit<Report, "seconds" | "cpuSecon
     lives: total(({ lives }) => lives),
     crashes: total(({ crashes }) => crashes),
     failures: total(({ failures }) => failures.length),
+    surplus: total(({ sums }) => sums.surplus),
+    replaced: total(({ sums }) => sums.replaced),
     bias: {
       paced: biasOf(({ policy, singleTurn }) => policy === "paced" && singleTurn),
       drop: biasOf(({ policy, singleTurn }) => policy === "drop" && singleTurn),
+      oversampled: biasOf(({ policy, singleTurn }) => policy === "oversampled" && singleTurn),
       undisturbed: biasOf(({ policy, undisturbed }) => policy === "paced" && undisturbed),
     },
   }

@@ -53,6 +53,10 @@ export interface Scenario {
   readonly maxGroupsInFlight: number
   readonly maxConcurrentRollouts: number
   readonly filterZeroSpread: boolean
+  /** Groups without spread that may be replaced between two steps. */
+  readonly maxReplacedPerStep: number | undefined
+  /** Groups started per group that is trained; above 1 only with pacing. */
+  readonly oversampling: number
   /** Rows of the dataset, which is repeated without end. */
   readonly rows: number
   /** Prompts after which the data ends, if it does. */
@@ -143,6 +147,8 @@ export function scenarioOf(seed: number): Scenario {
     queueCapacity: int(1, 8),
     maxConcurrentRollouts: groupSize * int(1, maxGroupsInFlight),
     filterZeroSpread: random() < 0.3,
+    maxReplacedPerStep: !calm && random() < 0.2 ? int(10, 40) : undefined,
+    oversampling: policy === "paced" && random() < 0.25 ? pick(1.3, 1.5, 2) : 1,
     rows: int(1, 30),
     prompts: random() < 0.1 ? int(0, 40) : undefined,
     pauseMode: pick("keep", "keep", "wait", "abort"),

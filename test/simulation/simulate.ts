@@ -12,7 +12,7 @@ import { createWorkload, isSlowRow } from "./workload.ts"
 
 export interface Verdict {
   readonly seed: number
-  readonly policy: Scenario["policy"]
+  readonly policy: Scenario["policy"] | "oversampled"
   /** Every completion fits a batch. */
   readonly roomy: boolean
   /** Every rollout is one request. */
@@ -60,7 +60,7 @@ export async function simulate(seed: number, bug?: Bug): Promise<Verdict> {
   const roomy = scenario.longestSample > 1_000
   const undisturbed = roomy && scenario.calm && scenario.pauseMode !== "abort"
   if (finished) checkAccount(disk, oracle, scenario)
-  return { seed, policy: scenario.policy, roomy, singleTurn: scenario.environmentShare === 0, undisturbed, problems: oracle.problems, lives, crashes, failures, steps: oracle.steps, finished, virtualMs: atMs, sums: oracle.sums }
+  return { seed, policy: scenario.oversampling > 1 ? "oversampled" : scenario.policy, roomy, singleTurn: scenario.environmentShare === 0, undisturbed, problems: oracle.problems, lives, crashes, failures, steps: oracle.steps, finished, virtualMs: atMs, sums: oracle.sums }
 }
 
 function checkAccount(disk: Disk, oracle: Oracle, scenario: Scenario): void {

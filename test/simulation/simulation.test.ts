@@ -15,7 +15,8 @@ test(`${count} seeds from ${first}: nothing lost or trained twice, nothing too o
   process.stdout.write(
     `${report.seeds} seeds in ${report.seconds.toFixed(1)} s (${report.cpuSeconds.toFixed(1)} s of processor time): ${report.finished} finished in ${report.lives} lives, ${report.crashes} crashes, ${report.failures} typed failures; ` +
       `trained against ended, paced and undisturbed: slow prompts ${report.bias.undisturbed.slow.toFixed(3)}, length ${report.bias.undisturbed.length.toFixed(3)}; paced: slow prompts ${report.bias.paced.slow.toFixed(3)}, length ${report.bias.paced.length.toFixed(3)}; ` +
-      `drop: ${report.bias.drop.slow.toFixed(3)}, ${report.bias.drop.length.toFixed(3)}\n`,
+      `drop: ${report.bias.drop.slow.toFixed(3)}, ${report.bias.drop.length.toFixed(3)}; oversampled: ${report.bias.oversampled.slow.toFixed(3)}, ${report.bias.oversampled.length.toFixed(3)}; ` +
+      `${report.surplus} groups cut off as surplus, ${report.replaced} replaced\n`,
   )
   // Small samples are noisy: what single seeds must hold is checked in each of them.
   if (count < 2_000) return
@@ -27,6 +28,12 @@ test(`${count} seeds from ${first}: nothing lost or trained twice, nothing too o
   expect(Math.abs(report.bias.paced.length - 1)).toBeLessThan(0.02)
   // What pacing is for: dropping what came too late trains slow prompts more rarely than they are drawn.
   expect(report.bias.drop.slow).toBeLessThan(0.95)
+  // Oversampling takes whoever is first: slow prompts come less often, as the docs say, and within a prompt lengths stay as they were.
+  expect(report.surplus).toBeGreaterThan(0)
+  expect(report.bias.oversampled.slow).toBeLessThan(0.95)
+  expect(report.bias.oversampled.slow).toBeGreaterThan(0.5)
+  expect(Math.abs(report.bias.oversampled.length - 1)).toBeLessThan(0.05)
+  expect(report.replaced).toBeGreaterThan(0)
 }, 600_000)
 
 test("a seed says the same each time", async () => {

@@ -66,6 +66,13 @@ export const rules: readonly Rule[] = [
         : { expected: `at most staleness.maxSteps + 1 = ${maxSteps + 1}`, fix: `Just before a sync samples are ${weightSyncSteps - 1} steps old, which staleness.maxSteps = ${maxSteps} refuses: sync more often, or allow more.` },
   },
   {
+    reads: ["rollout.oversampling", "staleness.policy"],
+    check: ({ rollout: { oversampling }, staleness: { policy } }) =>
+      oversampling === 1 || policy === "pace"
+        ? undefined
+        : { expected: `1 with staleness.policy = "${policy}"`, fix: 'Without pacing as many groups start as the servers take, so there is nothing to add to: set staleness.policy to "pace", or rollout.oversampling to 1.' },
+  },
+  {
     reads: ["inference.urls", "inference.kind"],
     check: ({ inference: { urls, kind } }) => {
       if (kind !== "embedded" && urls.length === 0)

@@ -21,6 +21,7 @@ export type DropReason =
   | "zero_spread"
   | "advantages_undefined"
   | "stale"
+  | "surplus"
   | "version_invalid"
   | "aborted"
   | "internal"

@@ -91,6 +91,8 @@ export interface StalenessPolicy {
   readonly name: string
   /** The trainer waits for a slow older group when taking a newer one instead would push the older past the bound. */
   readonly waitsForOldest?: boolean
+  /** More groups start than are trained: one whose last step is over before it was taken is cut off, and counts as `surplus` and not as `stale`. */
+  readonly cutsSurplus?: boolean
   /** How many more groups may start now, and why. */
   capacity(state: PipelineState): { readonly groups: number; readonly because: string }
   /** What happens to a group that the trainer takes from the queue. */

@@ -132,7 +132,7 @@ class GroupWorker implements GroupRolloutWorker {
       this.#budget.stepped()
     }
     this.#version = version
-    if (this.#options.overdue === "cancel") this.#cancelOverdue()
+    if (this.#options.overdue === "cancel" || this.#options.policy.cutsSurplus === true) this.#cancelOverdue()
     this.#notify()
     void this.#admit()
   }
@@ -219,7 +219,8 @@ class GroupWorker implements GroupRolloutWorker {
     this.#queue.tryTake()
     if (decision.action === "drop") {
       const invalid = candidate.oldestVersion < 0 || candidate.oldestVersion > this.#version
-      this.#drop(candidate.occurrence, invalid ? "version_invalid" : "stale", decision.because)
+      const deadline = this.#open.get(candidate.occurrence)?.deadline ?? this.#version
+      this.#drop(candidate.occurrence, invalid ? "version_invalid" : this.#tooLate(deadline), decision.because)
       return undefined
     }
     this.#leave(candidate.occurrence, { type: "take" })
@@ -328,8 +329,13 @@ class GroupWorker implements GroupRolloutWorker {
       // What is being scored is nearly there: only what still holds a place of the servers is cut.
       if (open.deadline >= this.#version || activeMembers(open.state) === 0) continue
       open.cancel.abort(timerOver)
-      this.#drop(occurrence, "stale", `its last step ${open.deadline} has passed while it was generated`)
+      this.#drop(occurrence, this.#tooLate(open.deadline), `its last step ${open.deadline} has passed while it was generated`)
     }
+  }
+
+  /** Of a group that is above the bound: others were faster, which oversampling is for, or it is older than it should be. */
+  #tooLate(deadline: number): DropReason {
+    return this.#options.policy.cutsSurplus === true && deadline < this.#version ? "surplus" : "stale"
   }
 
   /** Ends an occurrence as dropped, and fails the worker once too many in a row ended so. */
@@ -345,7 +351,7 @@ class GroupWorker implements GroupRolloutWorker {
 
   #countDrop(reason: DropReason, error: string, open: OpenGroup | undefined): void {
     // Overtaken by the trainer while it waited: the price of a policy that drops, no sign of a fault.
-    if (reason === "stale" && open !== undefined && open.deadline < this.#version) return
+    if (reason === "surplus" || (reason === "stale" && open !== undefined && open.deadline < this.#version)) return
     this.#budget.dropped(reason, error)
   }
 

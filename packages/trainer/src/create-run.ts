@@ -12,12 +12,11 @@ import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
 import { folderWarnings } from "@cohort/model"
 import type { SetupContext, Tracker } from "@cohort/plugin"
-import { createBiasMonitor, createRolloutWorker, type EpisodeServices, type GroupRolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
+import { createBiasMonitor, createDropCounter, createRolloutWorker, type EpisodeServices, type GroupRolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
-import { createDropCounter } from "./drop-counter.ts"
 import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
@@ -29,7 +28,7 @@ import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from 
 import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
-import { workerOptions } from "./worker-options.ts"
+import { mostAhead, workerOptions } from "./worker-options.ts"
 
 /** Things to close, last opened first; each close is tried whatever the others do. */
 class Closers {
@@ -161,7 +160,7 @@ class Execution {
       },
       bias: this.#bias,
       drops: this.#drops,
-      watch: createWatch({ config, groupsPerStep: promptsPerStep(config), throttle: this.#throttle, callbacks: this.#options.callbacks ?? [] }),
+      watch: createWatch({ config, groupsPerStep: promptsPerStep(config), mostAhead: mostAhead(config), throttle: this.#throttle, bias: this.#bias, callbacks: this.#options.callbacks ?? [] }),
       exclusively: exclusively ?? ((body) => body()),
       giveBack: (occurrence) => this.#giveBack(cursor, ledger, occurrence),
       onSync: (report) => this.#syncs.push(report),

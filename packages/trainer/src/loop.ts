@@ -4,10 +4,9 @@ import type { BatchShape } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
 import { type EntropyControl, referenceMoves } from "@cohort/loss"
-import { type BiasMonitor, type Clock, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
+import { type BiasMonitor, type Clock, type DropCounter, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
-import type { DropCounter } from "./drop-counter.ts"
 import { entropyAfter } from "./objective.ts"
 import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
@@ -49,7 +48,7 @@ export interface LoopOptions {
   readonly watch?: StepWatch
   /** Who reaches the trainer; its figures join the step's. */
   readonly bias?: Pick<BiasMonitor, "report">
-  /** Groups dropped since it was last asked. */
+  /** What ended untrained; its counts join the step's figures. */
   readonly drops?: Pick<DropCounter, "take">
   readonly onUpdate: (update: RunUpdate) => void
   readonly onSync: (report: SyncReport) => void
@@ -105,7 +104,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     progress.trainSeconds += seconds
     const where = account(progress.step, { startMs: stepStart, endMs, waits: window.waits, computeSeconds: trained.seconds, weightSyncSeconds: sync?.wallSeconds ?? 0 })
     const metrics = stepMetrics({
-      account: where, queued: freshnessOf(worker.queued.flatMap((group) => group.samples), progress.step), bias: options.bias?.report(), dropped: options.drops?.take() ?? {},
+      account: where, queued: freshnessOf(worker.queued.flatMap((group) => group.samples), progress.step), bias: options.bias?.report(), drops: options.drops?.take(), version,
       groups: window.groups, metrics: trained.metrics, plan: trained.plan, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
       klPerCompletion: trained.klPerCompletion, gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
       seconds, waitSeconds: window.waitSeconds, trainSeconds: trained.seconds, syncSeconds: sync?.seconds ?? 0,

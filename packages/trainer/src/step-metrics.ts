@@ -1,10 +1,12 @@
 // The figures of one optimizer step, by the names that trackers, the ledger and the command line use.
 import type { PlanStats } from "@cohort/batching"
 import { metricDefinitions, type ObjectiveMetrics } from "@cohort/loss"
-import type { BiasReport, Freshness, SampleGroup, WorkerStatus } from "@cohort/rollout"
+import type { BiasReport, Drops, Freshness, SampleGroup, WorkerStatus } from "@cohort/rollout"
 import type { StepAccount } from "./watch/account.ts"
 
 export interface StepFigures {
+  /** Policy version that was trained. */
+  readonly version: number
   readonly groups: readonly SampleGroup[]
   readonly metrics: ObjectiveMetrics
   readonly plan: PlanStats
@@ -13,10 +15,10 @@ export interface StepFigures {
   readonly queued: Freshness
   readonly account: StepAccount
   readonly bias: BiasReport | undefined
+  /** What ended untrained since the step before. */
+  readonly drops: Drops | undefined
   /** KL taken off the rewards, mean per completion. */
   readonly klPerCompletion: number | undefined
-  /** Groups dropped since the step before, by reason. */
-  readonly dropped: Readonly<Record<string, number>>
   readonly gradNorm: number
   readonly learningRate: number
   readonly samples: number
@@ -36,10 +38,15 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "kl/completion", unit: "nats", formula: "mean over completions of sum(estimator(log q - log behaviour))", doc: "KL to the reference that lowers rewards, before its coefficient; only with objective.klIn = \"reward\". reward/mean is without it." },
   { name: "age/mean, age/p50, age/p95, age/p99, age/max", unit: "steps", formula: "version being trained - oldest version of the sample, weighted by trained tokens", doc: "How old the trained data is." },
   { name: "age/share_<age>", unit: "share", formula: "trained tokens of that age / trained tokens", doc: "How the trained tokens are spread over ages." },
+  { name: "version", unit: "steps", formula: "optimizer steps taken before this one", doc: "Policy version that was trained; ages are counted from it." },
   { name: "queue/age_mean, queue/age_p50, queue/age_p95, queue/age_p99, queue/age_max", unit: "steps", formula: "version trained next - oldest version of the sample, weighted by trained tokens, over the queue", doc: "How old the data is that waits: what the next steps will train on." },
+  { name: "queue/age_share_<age>", unit: "share", formula: "trained tokens of that age / trained tokens, over the queue", doc: "How the waiting tokens are spread over ages." },
+  { name: "dropped/<reason>", unit: "groups", formula: "groups that ended untrained since the step before, by reason", doc: "zero_spread: replaced by dynamic sampling. surplus: cut off by oversampling. stale: too old. prompt_too_long: over data.maxPromptTokens or the window. Others are failures; absent where there were none." },
+  { name: "failed/<reason>", unit: "completions", formula: "rollouts that left their group since the step before, by reason", doc: "Their group goes on without them while two are left." },
   { name: "repetition", unit: "share", formula: "mean over rollouts of 1 - different 4-grams / 4-grams", doc: "Near 1: completions repeat themselves." },
   { name: "time/compute, time/weight_sync, time/generation, time/rewards, time/tools, time/pacing, time/back_pressure, time/paused, time/between, time/other", unit: "s", formula: "parts of the wall-clock since the step before; they add up to it", doc: "Where the trainer's time went: training, publishing weights, waiting for groups because of each cause, checkpoints and evaluations between steps." },
-  { name: "bias/length, bias/duration", unit: "ratio", formula: "mean over trained groups / mean over all groups that ended, of the last 512", doc: "Far from 1: short or fast rollouts reach the trainer more often than they are drawn." },
+  { name: "bias/length, bias/duration, bias/duration_p90", unit: "ratio", formula: "mean (90th percentile) over trained groups / over all groups that ended, of the last 512", doc: "Far from 1: short or fast rollouts reach the trainer more often than they are drawn." },
+  { name: "bias/environment_<name>", unit: "ratio", formula: "share of the environment among trained groups / among all groups that ended, of the last 512", doc: "Far from 1: rows of this environment are trained more or less often than they are drawn. none: rows without one." },
   { name: "length/mean", unit: "tokens", formula: "completion tokens / completions", doc: "Mean completion length, stop tokens included." },
   { name: "truncated", unit: "share", formula: "mean over groups of the share of truncated completions", doc: "Completions cut by the length limit." },
   { name: "grad_norm", unit: "1", formula: "L2 norm of all gradients before clipping", doc: "Far above its usual value: a bad batch or a learning rate too high." },
@@ -50,7 +57,6 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "step_seconds, wait_seconds, train_seconds, sync_seconds", unit: "s", formula: "wall-clock of the step and its parts", doc: "Where the step's time went: waiting for groups, computing, publishing weights." },
   { name: "samples_per_second", unit: "completions/s", formula: "samples / step_seconds", doc: "Throughput of the whole loop." },
   { name: "trained_tokens_per_second", unit: "tokens/s", formula: "trained tokens / step_seconds", doc: "Throughput in tokens that carry a gradient." },
-  { name: "dropped/<reason>", unit: "groups", formula: "groups dropped since the step before for that reason", doc: "Prompts that ended untrained: too long, too old, without spread, failed. Absent where there were none." },
   { name: "batch/pad_share", unit: "share", formula: "1 - real tokens / (rows x length)", doc: "Compute spent on padding." },
   { name: "batch/dropped", unit: "completions", formula: "completions longer than the token budget", doc: "Never trained; raise train.tokenBudget if this is not 0." },
 ]
@@ -69,6 +75,7 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
     "reward/zero_spread": mean(groups.map((group) => (group.samples.every((sample) => sample.advantage === 0) ? 1 : 0))),
     "length/mean": groups.reduce((sum, group) => sum + group.completionTokens, 0) / groups.reduce((sum, group) => sum + group.rewards.length, 0),
     truncated: mean(groups.map((group) => group.truncatedShare)),
+    version: figures.version,
     grad_norm: figures.gradNorm,
     lr: figures.learningRate,
     samples: figures.samples,
@@ -88,12 +95,16 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (freshness[name] !== null) out[`age/${name}`] = freshness[name]
   for (const name of ["mean", "p50", "p95", "p99", "max"] as const) if (figures.queued[name] !== null) out[`queue/age_${name}`] = figures.queued[name]
   for (const { age, share } of freshness.shareByAge) out[`age/share_${age}`] = share
+  for (const { age, share } of figures.queued.shareByAge) out[`queue/age_share_${age}`] = share
+  for (const [reason, count] of Object.entries(figures.drops?.groups ?? {})) out[`dropped/${reason}`] = count
+  for (const [reason, count] of Object.entries(figures.drops?.rollouts ?? {})) out[`failed/${reason}`] = count
   if (figures.klPerCompletion !== undefined) out["kl/completion"] = figures.klPerCompletion
   const repetitions = groups.flatMap((group) => group.repetition ?? [])
   if (repetitions.length > 0) out.repetition = mean(repetitions)
   for (const [part, seconds] of Object.entries(figures.account)) out[`time/${accountNames[part as keyof StepAccount]}`] = seconds
-  for (const name of ["length", "duration"] as const) if (figures.bias?.[name] != null) out[`bias/${name}`] = figures.bias[name]
-  for (const [reason, count] of Object.entries(figures.dropped)) out[`dropped/${reason}`] = count
+  const { length = null, duration = null, durationP90 = null, environments = {} } = figures.bias ?? {}
+  for (const [name, value] of [["length", length], ["duration", duration], ["duration_p90", durationP90]] as const) if (value !== null) out[`bias/${name}`] = value
+  for (const [name, value] of Object.entries(environments)) out[`bias/environment_${name}`] = value
   for (const definition of metricDefinitions) {
     const value = definition.valueOf(metrics)
     if (value !== null) out[definition.name] = value

@@ -121,6 +121,22 @@ describe("rollout", () => {
   })
 })
 
+test("rollout.oversampling starts more groups than a step trains, and may have as many ahead", async () => {
+  for (const [oversampling, started] of [[1, 2], [1.5, 3], [2, 4]] as const) {
+    const run = runOf({ rollout: { oversampling }, staleness: { maxSteps: 0 }, train: { completionsPerStep: 4 } })
+    await run.worker.start()
+    await run.clock.advance(1)
+    expect([run.worker.status.groupsInFlight, run.options.queueCapacity]).toEqual([started, started])
+    await run.take()
+    await run.take()
+    run.server.setVersion(1)
+    run.worker.setPolicyVersion(1)
+    await run.take()
+    expect(run.events.filter(({ kind, reason }) => kind === "group.dropped" && reason === "surplus")).toHaveLength(started - 2)
+    await run.clock.run(run.worker.stop())
+  }
+})
+
 describe("staleness", () => {
   test("policy: pace starts what can be trained in time, the others what the servers take", async () => {
     for (const policy of ["pace", "drop", "downWeight", "mask"] as const) {

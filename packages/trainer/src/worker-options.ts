@@ -1,6 +1,6 @@
 // The rollout worker of a run as its config describes it: every setting of `rollout` and `staleness` meets the worker's options here.
 import { promptsPerStep, type RunConfig } from "@cohort/config"
-import { downWeightPolicy, dropPolicy, type EpisodeServices, maskPolicy, pacedPolicy, type RewardEntry, type RolloutWorkerOptions, type Throttle, throttled } from "@cohort/rollout"
+import { downWeightPolicy, dropPolicy, type EpisodeServices, maskPolicy, oversampled, pacedPolicy, type RewardEntry, type RolloutWorkerOptions, type Throttle, throttled } from "@cohort/rollout"
 import { advantageRule } from "./objective.ts"
 import { samplingOf, type Tasks } from "./tasks.ts"
 
@@ -14,6 +14,11 @@ export interface WorkerParts extends Pick<RolloutWorkerOptions, "emit" | "nextPr
   readonly throttle: Throttle
 }
 
+/** Groups that pacing lets be ahead of the trainer: in flight, queued, taken. */
+export function mostAhead(config: RunConfig): number {
+  return (config.staleness.maxSteps + 1) * Math.ceil(promptsPerStep(config) * config.rollout.oversampling)
+}
+
 const policies = { pace: pacedPolicy, drop: dropPolicy, downWeight: downWeightPolicy(), mask: maskPolicy } as const
 
 /**
@@ -24,8 +29,7 @@ export function workerOptions(config: RunConfig, parts: WorkerParts): RolloutWor
   const { rollout, staleness, seed } = config
   const { services, tasks, slots, throttle, ...own } = parts
   const groupsPerStep = promptsPerStep(config)
-  /** Groups that pacing lets be ahead of the trainer. */
-  const groupsAhead = (staleness.maxSteps + 1) * groupsPerStep
+  const groupsAhead = mostAhead(config)
   // Twice the slots: the engine always finds the next group in its queue.
   const concurrent = rollout.maxInflightGroups === "auto" ? Math.max(rollout.groupSize, 2 * slots) : rollout.maxInflightGroups * rollout.groupSize
   return {
@@ -43,7 +47,7 @@ export function workerOptions(config: RunConfig, parts: WorkerParts): RolloutWor
     maxReplacedPerStep: rollout.maxReplacedGroups === "auto" ? 10 * groupsAhead : rollout.maxReplacedGroups,
     overdue: staleness.overdue,
     promptTimeoutMs: 60_000,
-    policy: throttled(policies[staleness.policy], throttle),
+    policy: throttled(oversampled(policies[staleness.policy], rollout.oversampling), throttle),
     maxStaleness: staleness.maxSteps,
     groupsPerStep,
     stepsPerSync: staleness.weightSyncSteps,

@@ -22,6 +22,10 @@ export const rolloutSection = v.pipe(
       autoOr(1, "Groups that `rollout.dynamicSampling` may replace between two steps before the run stops; auto is ten times those that may be ahead of the trainer"),
       "auto",
     ),
+    oversampling: v.optional(
+      real(1, "Groups started per group that a step trains; the first to finish are trained, the rest is cut off and counted as `surplus`. Needs `staleness.policy` pace"),
+      1,
+    ),
     temperature: v.optional(real(0, "Sampling temperature; the trainer divides its logits by it too"), 1),
     topP: v.optional(above(0, "Smallest set of tokens whose probability reaches this; 1 is off", 1), 1),
     topK: v.optional(int(0, "Only the k likeliest tokens; 0 is off"), 0),

@@ -48,6 +48,16 @@ test("freshness limits: throttle narrows step by step down to one step's groups 
   expect((await watch.check(0, { "age/p95": 1, "age/max": 10 })).stop).toBe("age.max <= 9 is not kept: age/max is 10")
 })
 
+test("an alarm of the bias monitor is a warning, once while it lasts", async () => {
+  const alarms = [null, "slow prompts are trained too rarely", "slow prompts are trained too rarely", null, "fast ones are"]
+  const config = resolveConfig({ model: { path: "m" }, data: { source: "d" } })
+  const report = () => ({ ended: 0, trained: 0, length: null, duration: null, durationP90: null, environments: {}, alarm: alarms.shift() ?? null })
+  const watch = createWatch({ config, groupsPerStep: 4, throttle: { maxAhead: 9 }, bias: { report } })
+  const said: string[] = []
+  for (let step = 1; step <= 5; step++) said.push(...(await watch.check(step, {})).warnings)
+  expect(said).toEqual(["slow prompts are trained too rarely", "fast ones are"])
+})
+
 test("a callback of the user may stop the run", async () => {
   const { watch } = watchOf({}, [(step, metrics) => (metrics["reward/exact"] === 1 && step > 1 ? { stop: "solved" } : undefined)])
   expect((await watch.check(1, { "reward/exact": 1 })).stop).toBeUndefined()

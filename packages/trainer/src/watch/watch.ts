@@ -1,6 +1,6 @@
 // Looks at every step's figures and says what is to be done: go on, warn, hold rollouts back, publish weights now, stop.
 import type { RunConfig } from "@cohort/config"
-import type { Throttle } from "@cohort/rollout"
+import type { BiasMonitor, Throttle } from "@cohort/rollout"
 import { createRails } from "./rails.ts"
 
 /** A callback of the user after each step; what it returns as `stop` ends the run with that reason. */
@@ -20,8 +20,12 @@ export interface StepWatch {
 export interface WatchOptions {
   readonly config: Pick<RunConfig, "guardrails" | "staleness">
   readonly groupsPerStep: number
+  /** Groups that may be ahead of the trainer without a throttle; what pacing allows where absent. */
+  readonly mostAhead?: number
   readonly throttle: Throttle
   readonly callbacks?: readonly StepCallback[]
+  /** Its alarm is a warning. */
+  readonly bias?: Pick<BiasMonitor, "report">
 }
 
 /**
@@ -36,7 +40,7 @@ export function createWatch(options: WatchOptions): StepWatch {
   const { config, groupsPerStep, throttle, callbacks = [] } = options
   const guardrails = createRails(config.guardrails.map(({ when, forSteps, action }) => ({ text: when, forSteps, action, firesWhen: true })))
   const slos = createRails(config.staleness.slo.map(({ keep, forSteps, action }) => ({ text: keep, forSteps, action, firesWhen: false })))
-  const mostAhead = (config.staleness.maxSteps + 1) * groupsPerStep
+  const mostAhead = options.mostAhead ?? (config.staleness.maxSteps + 1) * groupsPerStep
   const warned = new Set<string>()
 
   /** The first of a row is said, not each of it. */
@@ -65,6 +69,8 @@ export function createWatch(options: WatchOptions): StepWatch {
         if (fired?.action === "stop") stop ??= message
         else warnings.push(...warnOnce(`slo ${keep} ${action}`, fired !== undefined, action === "warn" ? message : `${message}; ${measures[action]}`))
       }
+      const alarm = options.bias?.report().alarm ?? null
+      warnings.push(...warnOnce("bias", alarm !== null, `${alarm}`))
       if (broken.some(({ action }) => action === "throttle")) throttle.maxAhead = Math.max(groupsPerStep, Math.floor(Math.min(mostAhead, throttle.maxAhead) * 0.75))
       else if (throttle.maxAhead < mostAhead) throttle.maxAhead++
       for (const callback of callbacks) {
