@@ -1,6 +1,6 @@
 // The ways to run the one loop: on-policy, asynchronous, colocated, with a reference policy and corrections. Short runs of the real parts.
 import { expect } from "bun:test"
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { openLedgerReader } from "@cohort/ledger"
 import { faultyRun, type Patch, summaryOf, temporaryFolder, testRun } from "../faults/faulty-run.ts"
@@ -39,4 +39,15 @@ testRun("a KL to the starting policy is nothing at the first step and something 
   const { steps } = await finish({ objective: { klCoefficient: 0.05, correction: "token_truncate" }, train: { steps: 3, learningRate: 1e-3 }, staleness: { maxSteps: 0 } })
   expect(Math.abs(steps[0]!["kl/reference"]!)).toBeLessThan(1e-6)
   expect(steps[2]!["kl/reference"]!).toBeGreaterThan(1e-6)
+}, timeoutMs)
+
+testRun("a KL taken off the rewards, to a reference that follows, on the most uncertain half of the tokens", async () => {
+  const objective = { klCoefficient: 0.05, klIn: "reward", klEstimator: "k1", reference: "moving", referenceEverySteps: 2, referenceMix: 1, topEntropyShare: 0.5 } as const
+  const { steps, dir } = await finish({ objective, train: { steps: 3, learningRate: 1e-3 }, staleness: { maxSteps: 0 } })
+  expect(Math.abs(steps[0]!["kl/completion"]!)).toBeLessThan(1e-4)
+  expect(Math.abs(steps[1]!["kl/completion"]!)).toBeGreaterThan(1e-4)
+  // After the second step the reference is the policy.
+  expect(Math.abs(steps[2]!["kl/completion"]!)).toBeLessThan(1e-4)
+  for (const step of steps) expect(Math.abs(step["masked"]! - 0.5)).toBeLessThan(0.05)
+  expect(existsSync(join(dir, "checkpoints/step-000003/reference/model.safetensors"))).toBe(true)
 }, timeoutMs)
