@@ -68,7 +68,7 @@ async function measure(size: Size): Promise<void> {
   const runtime = await openRuntime({ ...(await defaultOpenOptions({ env: process.env, signal: new AbortController().signal })), threads })
   const config = parseModelConfig({ architectures: ["Qwen3ForCausalLM"], ...configOf(size) })
   const policy = createPolicy(runtime, config, randomValues(config, 0))
-  const step = createTrainStep(runtime, policy, { adamW: { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01 }, entropy: false })
+  const step = createTrainStep(runtime, { config: policy.config, trained: policy, weights: policy.weights }, { adamW: { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01 }, entropy: false })
   const batch = batchOf(size)
   const objective: ObjectiveSpec = { kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.2, temperature: 1, normalizer: batch.trainedTokens }
   const ours = (form: StepForm): number => {

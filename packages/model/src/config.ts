@@ -1,6 +1,7 @@
 // What a decoder transformer of the Llama family looks like, read from a Hugging Face `config.json`.
 import { CohortError } from "@cohort/errors"
 import { families, type Json, supportedArchitectures } from "./families.ts"
+import type { LoraSettings } from "./lora.ts"
 import { parseRope, type RopeScaling } from "./rope.ts"
 
 /** Shape and switches of a model; sizes count elements. */
@@ -29,6 +30,8 @@ export interface ModelConfig {
   readonly noRopeLayers: readonly boolean[]
   readonly initializerRange: number
   readonly eosTokenIds: readonly number[]
+  /** The adapter that computes beside the weights, where there is one; not part of the file. */
+  readonly lora?: LoraSettings
   /** The file as read: written back unchanged. */
   readonly source: Readonly<Record<string, unknown>>
 }

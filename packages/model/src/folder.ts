@@ -1,12 +1,13 @@
 // Model folders in Hugging Face layout: config.json, safetensors (one file or shards), and back.
 import { existsSync, readFileSync } from "node:fs"
-import { rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
 import { type ModelWeights, openModelWeights, writeSafetensors } from "@cohort/safetensors"
+import type { HostArray } from "@cohort/tensor"
 import { type ModelConfig, parseModelConfig } from "./config.ts"
-import { parameterLayout } from "./layout.ts"
-import type { Policy } from "./policy.ts"
+import { writeJson } from "./json-file.ts"
+import { parameterLayout, type ParameterSpec } from "./layout.ts"
+import type { Parameters, Policy } from "./policy.ts"
 
 /** Reads `config.json` of a folder. @throws CohortError `model_invalid` */
 export function readModelConfig(folder: string): ModelConfig {
@@ -44,8 +45,14 @@ const shown = 8
  */
 export function openFolderValues(folder: string, config: ModelConfig): FolderValues {
   const weights = openModelWeights(folder)
+  requireTensors(folder, weights, parameterLayout(config))
+  return { values: (name) => finite(folder, name, weights.f32(name)), close: () => weights.close() }
+}
+
+/** Closes the file and throws when a tensor of the layout is not in it, in its shape, made of floats. */
+export function requireTensors(folder: string, weights: Pick<ModelWeights, "has" | "info" | "close">, specs: readonly ParameterSpec[]): void {
   const problems: string[] = []
-  for (const spec of parameterLayout(config))
+  for (const spec of specs)
     for (const { checkpointName, shape } of spec.parts) {
       if (!weights.has(checkpointName)) {
         problems.push(`${checkpointName} is missing${checkpointName === headName ? " and tie_word_embeddings is false" : ""}`)
@@ -60,7 +67,6 @@ export function openFolderValues(folder: string, config: ModelConfig): FolderVal
     const more = problems.length > shown ? `; and ${problems.length - shown} more` : ""
     throw new CohortError("model_invalid", `${folder}: ${problems.slice(0, shown).join("; ")}${more}`, { hint: "config.json and the weights belong to different models, or the download is incomplete.", details: { problems } })
   }
-  return { values: (name) => finite(folder, name, weights.f32(name)), close: () => weights.close() }
 }
 
 const embeddingName = "model.embed_tokens.weight"
@@ -85,17 +91,28 @@ function headWarnings(weights: ModelWeights, config: ModelConfig): string[] {
 }
 
 /** One NaN in a file makes every loss NaN much later; here it still has a name. */
-function finite(folder: string, name: string, values: Float32Array): Float32Array {
+export function finite(folder: string, name: string, values: Float32Array): Float32Array {
   for (let at = 0; at < values.length; at++)
     if (!Number.isFinite(values[at]))
       throw new CohortError("model_invalid", `${folder}: ${name} holds ${values[at]} at element ${at}`, { hint: "The checkpoint is damaged or its training diverged; use an earlier one.", details: { tensor: name, element: at } })
   return values
 }
 
-/** The checkpoint's tensors of a policy in file order, float32. */
-export function* checkpointTensors(policy: Policy): Generator<{ name: string; dtype: "F32"; shape: readonly number[]; bytes: Uint8Array }> {
-  for (const [i, spec] of policy.specs.entries()) {
-    const data = policy.variables[i]!.data()
+/** A tensor on its way to a file or a server. */
+export interface TensorBytes {
+  readonly name: string
+  readonly dtype: "F32"
+  readonly shape: readonly number[]
+  readonly bytes: Uint8Array
+}
+
+/**
+ * The tensors of resident parameters in the order of their file, float32.
+ * @param dataOf values of the parameter with this index; its own when absent
+ */
+export function* checkpointTensors(parameters: Pick<Parameters, "specs" | "variables">, dataOf = (index: number): HostArray => parameters.variables[index]!.data()): Generator<TensorBytes> {
+  for (const [i, spec] of parameters.specs.entries()) {
+    const data = dataOf(i)
     if (!(data instanceof Float32Array)) throw new CohortError("internal", `${spec.name} is kept as bf16 for inference; only float32 parameters are saved`)
     let begin = 0
     for (const part of spec.parts) {
@@ -110,19 +127,11 @@ export function* checkpointTensors(policy: Policy): Generator<{ name: string; dt
 /**
  * Writes `model.safetensors` (float32) and `config.json`; tokenizer files are the caller's to copy.
  * Each file replaces an old one only when it is complete; the config comes last.
+ * @param tensors of the model; the policy's own when absent
  * @throws CohortError `disk_full`, `file_invalid`
  */
-export async function saveModelFolder(folder: string, policy: Policy): Promise<void> {
-  await writeSafetensors(join(folder, "model.safetensors"), checkpointTensors(policy), { metadata: { format: "pt" } })
+export async function saveModelFolder(folder: string, policy: Policy, tensors: Iterable<TensorBytes> = checkpointTensors(policy)): Promise<void> {
+  await writeSafetensors(join(folder, "model.safetensors"), tensors, { metadata: { format: "pt" } })
   // transformers 4 reads torch_dtype, 5 reads dtype.
-  const json = `${JSON.stringify({ ...policy.config.source, torch_dtype: "float32", dtype: "float32" }, null, 2)}\n`
-  const path = join(folder, "config.json")
-  const partial = `${path}.${crypto.randomUUID()}.partial`
-  try {
-    await writeFile(partial, json, { flush: true })
-    await rename(partial, path)
-  } catch (cause) {
-    await rm(partial, { force: true })
-    throw toCohortError(cause, "file_invalid", `writing ${path}`)
-  }
+  await writeJson(join(folder, "config.json"), { ...policy.config.source, torch_dtype: "float32", dtype: "float32" })
 }

@@ -2,6 +2,7 @@
 import { add, cast, gather, pad, reshape, slice, type Tensor, tensor1d } from "@tensorflow/tfjs-core"
 import { attention, causalMask, linear, mergeHeads, packedMask, rmsNorm, rotaryTables, rotate, splitHeads, swiglu } from "./blocks.ts"
 import type { ModelConfig } from "./config.ts"
+import { projected } from "./lora.ts"
 import { inverseFrequencies } from "./rope.ts"
 
 /** Parameters by their resident name; see layout.ts. */
@@ -22,7 +23,7 @@ export function hiddenStates(config: ModelConfig, weights: Weights, ids_BT: Tens
   for (let layer = 0; layer < config.layers; layer++) {
     const w = (name: string): Tensor => weights[`layers.${layer}.${name}`]!
     const h = rmsNorm(x, w("attention_norm"), epsilon)
-    let [q, k, v] = splitHeads(linear(h, w("qkv"), config.qkvBias ? w("qkv_bias") : undefined), rows, heads, kvHeads, headDim)
+    let [q, k, v] = splitHeads(projected(config, weights, `layers.${layer}.qkv`, h, config.qkvBias ? w("qkv_bias") : undefined), rows, heads, kvHeads, headDim)
     if (config.qkNorm) {
       q = rmsNorm(q, w("q_norm"), epsilon)
       k = rmsNorm(k, w("k_norm"), epsilon)
@@ -32,9 +33,9 @@ export function hiddenStates(config: ModelConfig, weights: Weights, ids_BT: Tens
       k = rotate(k, cosine, sine)
     }
     const mixed = mergeHeads(attention(q, k, v, mask))
-    x = add(x, linear(mixed, w("o"), config.outputBias ? w("o_bias") : undefined))
-    const gated = swiglu(linear(rmsNorm(x, w("mlp_norm"), epsilon), w("gate_up"), config.mlpBias ? w("gate_up_bias") : undefined))
-    x = add(x, linear(gated, w("down"), config.mlpBias ? w("down_bias") : undefined))
+    x = add(x, projected(config, weights, `layers.${layer}.o`, mixed, config.outputBias ? w("o_bias") : undefined))
+    const gated = swiglu(projected(config, weights, `layers.${layer}.gate_up`, rmsNorm(x, w("mlp_norm"), epsilon), config.mlpBias ? w("gate_up_bias") : undefined))
+    x = add(x, projected(config, weights, `layers.${layer}.down`, gated, config.mlpBias ? w("down_bias") : undefined))
   }
   return rmsNorm(x, weights.final_norm!, epsilon)
 }

@@ -16,7 +16,8 @@ export interface ParameterSpec {
   readonly parts: readonly ParameterPart[]
   /** Norms and biases get no weight decay. */
   readonly decay: boolean
-  readonly init: "normal" | "ones" | "zeros"
+  /** kaiming: uniform within 1 / sqrt(in), as PEFT makes an adapter's A. */
+  readonly init: "normal" | "ones" | "zeros" | "kaiming"
 }
 
 /** All parameters in a fixed order: embeddings, layers from first to last, final norm, head. */

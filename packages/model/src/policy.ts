@@ -4,25 +4,30 @@ import { CohortError } from "@cohort/errors"
 import { type HostArray, toBfloat16, type TensorRuntime, type Variable } from "@cohort/tensor"
 import type { ModelConfig } from "./config.ts"
 import type { Weights } from "./forward.ts"
+import { loraLayout, type LoraSettings } from "./lora.ts"
 import { parameterCount, parameterLayout, type ParameterSpec } from "./layout.ts"
 import { normal, uniform } from "./random.ts"
 
 /** float32 values of a checkpoint tensor, asked for by name and shape. */
 export type ValueSource = (checkpointName: string, shape: readonly number[]) => Float32Array
 
-export interface Policy {
-  readonly config: ModelConfig
+/** Parameters that are resident together: a model's, or an adapter's. */
+export interface Parameters {
   readonly specs: readonly ParameterSpec[]
   readonly parameters: number
   /** Resident variables in the order of `specs`. */
   readonly variables: readonly Variable[]
   /** Current values by name; inside a trace, the values at this point. */
   weights(): Weights
-  /** float32 values of one tensor of the checkpoint. */
+  /** float32 values of one tensor of its file. */
   read(checkpointName: string): Float32Array
-  /** Replaces every parameter; `values` is asked once per checkpoint tensor. */
+  /** Replaces every parameter; `values` is asked once per tensor of the file. */
   load(values: ValueSource): void
   dispose(): void
+}
+
+export interface Policy extends Parameters {
+  readonly config: ModelConfig
 }
 
 /**
@@ -34,7 +39,21 @@ export interface Policy {
  * const policy = createPolicy(runtime, config, randomValues(config, 0))
  */
 export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values: ValueSource, type: "f32" | "bf16" = "f32"): Policy {
-  const specs = parameterLayout(config)
+  return { config, ...createParameters(runtime, parameterLayout(config), values, type) }
+}
+
+/**
+ * Makes the resident parameters of an adapter beside a policy: float32, for training.
+ * @throws CohortError `model_invalid` naming a tensor whose values do not fill its shape
+ * @example
+ * const adapter = createAdapter(runtime, config, lora, initialValues(loraLayout(config, lora), 0))
+ * const weights = { ...policy.weights(), ...adapter.weights() } // with { ...config, lora } the forward pass uses it
+ */
+export function createAdapter(runtime: TensorRuntime, config: ModelConfig, lora: LoraSettings, values: ValueSource): Parameters {
+  return createParameters(runtime, loraLayout(config, lora), values, "f32")
+}
+
+function createParameters(runtime: TensorRuntime, specs: readonly ParameterSpec[], values: ValueSource, type: "f32" | "bf16"): Parameters {
   const stored = specs.map((spec) => (spec.shape.length === 2 ? type : "f32"))
   const host = (spec: ParameterSpec, half: boolean, source: ValueSource): HostArray => {
     const joined = join(spec, source)
@@ -51,7 +70,6 @@ export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values
     }
   })
   return {
-    config,
     specs,
     parameters: parameterCount(specs),
     variables,
@@ -96,15 +114,21 @@ function sizeOf(shape: readonly number[]): number {
 
 /** Initial values as transformers makes them: normal with `initializer_range`, norms one, biases zero; the same for a seed on every machine. */
 export function randomValues(config: ModelConfig, seed: number): ValueSource {
-  const init = new Map(parameterLayout(config).flatMap((spec) => spec.parts.map((part) => [part.checkpointName, spec.init] as const)))
+  return initialValues(parameterLayout(config), seed, config.initializerRange)
+}
+
+/** Initial values by the kind that each spec names. @param deviation of normal ones */
+export function initialValues(specs: readonly ParameterSpec[], seed: number, deviation = 0.02): ValueSource {
+  const init = new Map(specs.flatMap((spec) => spec.parts.map((part) => [part.checkpointName, spec.init] as const)))
   return (checkpointName, shape) => {
     const out = new Float32Array(sizeOf(shape))
     const kind = init.get(checkpointName)
     if (kind === "ones") return out.fill(1)
     if (kind === "zeros") return out
-    const next = normal(uniform(seed ^ Bun.hash.crc32(checkpointName)), config.initializerRange)
+    const random = uniform(seed ^ Bun.hash.crc32(checkpointName))
+    const bound = 1 / Math.sqrt(shape.at(-1)!)
+    const next = kind === "kaiming" ? () => bound * (2 * random() - 1) : normal(random, deviation)
     for (let i = 0; i < out.length; i++) out[i] = next()
     return out
   }
 }
-

@@ -1,7 +1,7 @@
 // What make.py wrote for a model, and the same figures computed by @cohort/model.
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { adamW, createPolicy, defaultAdamW, globalNorm, hiddenStates, logits, nextTokens, openFolderValues, type Policy, readModelConfig, targetLogProbs, type Weights } from "@cohort/model"
+import { adamW, createPolicy, defaultAdamW, globalNorm, hiddenStates, logits, type LoraSettings, nextTokens, openFolderValues, type Parameters, type Policy, readModelConfig, targetLogProbs, type Weights } from "@cohort/model"
 import type { CompileMode, TensorRuntime } from "@cohort/tensor"
 import { add, dispose, div, minimum, mul, neg, scalar, sum, type Tensor, tensor, valueAndGrads } from "@tensorflow/tfjs-core"
 
@@ -46,17 +46,18 @@ export interface Computed {
   readonly gradients: ReadonlyMap<string, Float32Array>
 }
 
-/** Forward, backward and one clipped AdamW step on the rows of the golden; the policy is changed. */
-export function trainOnce(runtime: TensorRuntime, policy: Policy, golden: Golden, mode: CompileMode): Computed {
-  const { config, specs, variables } = policy
+/** Forward, backward and one clipped AdamW step on the rows of the golden; the policy is changed, or the adapter alone where there is one. */
+export function trainOnce(runtime: TensorRuntime, policy: Policy, golden: Golden, mode: CompileMode, adapter?: { readonly parameters: Parameters; readonly lora: LoraSettings }): Computed {
+  const { specs, variables } = adapter?.parameters ?? policy
+  const config = adapter === undefined ? policy.config : { ...policy.config, lora: adapter.lora }
   const shape: [number, number] = [golden.ids.length, golden.ids[0]!.length]
   const step = runtime.compile((ids, positions, trained, learningRate, correction1, correction2) => {
     const one = scalar(1)
     const predict = (weights: Weights): Tensor => logits(config, weights, hiddenStates(config, weights, ids!, positions!))
-    const before = policy.weights()
+    const before = { ...policy.weights(), ...adapter?.parameters.weights() }
     const rows = predict(before)
     const loss = valueAndGrads((...values: Tensor[]) => {
-      const weights = Object.fromEntries(specs.map((spec, i) => [spec.name, values[i]!]))
+      const weights = { ...before, ...Object.fromEntries(specs.map((spec, i) => [spec.name, values[i]!])) }
       return neg(div(sum(mul(targetLogProbs(runtime.raw, predict(weights), nextTokens(ids!), one), trained!)), sum(trained!)))
     })
     const { value, grads } = loss(specs.map((spec) => before[spec.name]!))

@@ -4,28 +4,11 @@ import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Policy } from "@cohort/model"
 import { type BackendName, type CompileMode, findRuntime, openDefaultRuntime, type TensorRuntime } from "@cohort/tensor"
-import { cases, type Computed, openCase, readGolden, trainOnce } from "./golden.ts"
+import { checkForward, evenly, norm, relative, worst } from "./compare.ts"
+import { cases, openCase, readGolden, trainOnce } from "./golden.ts"
 
 const lookup = findRuntime({ env: process.env })
 const names = readdirSync(cases).toSorted()
-/** The smallest scale against which a difference counts as relative; logits here are of size 1. */
-const floor = 0.05
-
-const norm = (values: ArrayLike<number>): number => Math.sqrt(Array.from(values).reduce((total, value) => total + value * value, 0))
-
-const relative = (got: number, wanted: number): number => Math.abs(got - wanted) / Math.abs(wanted)
-
-/** Largest difference, relative to the larger of value and floor. */
-function worst(got: ArrayLike<number>, wanted: readonly number[], least = floor): number {
-  expect(got.length).toBe(wanted.length)
-  return wanted.reduce((most, value, i) => Math.max(most, Math.abs(got[i]! - value) / Math.max(Math.abs(value), least)), 0)
-}
-
-function evenly(values: Float32Array): number[] {
-  const stride = Math.max(1, Math.floor(values.length / 8))
-  return Array.from(values).filter((_, i) => i % stride === 0).slice(0, 8)
-}
-
 const runs: readonly { backend: BackendName; modes: Partial<Record<CompileMode, readonly string[]>> }[] = [
   // Compiling takes seconds a case in graph mode; these three have every kind of op.
   { backend: "tensorflow", modes: { xla: names, graph: ["llama-bias-sharded", "llama3-rope", "qwen3"] } },
@@ -64,14 +47,4 @@ for (const { backend, modes } of runs)
 
 function partNames(policy: Policy): string[] {
   return policy.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName))
-}
-
-function checkForward(computed: Computed, golden: ReturnType<typeof readGolden>): void {
-  const length = golden.ids[0]!.length
-  const vocab = golden.logits[0]!.length
-  const row = (index: number): Float32Array => computed.logits_NV.subarray(index * vocab, (index + 1) * vocab)
-  const lastReal = golden.trained[1]!.lastIndexOf(1) + 1
-  for (const [i, at] of [0, length - 1, length + lastReal].entries()) expect(worst(row(at), golden.logits[i]!)).toBeLessThan(1e-4)
-  golden.logProbs.forEach((wanted, i) => expect(worst(computed.logProbs_N.subarray(i * length, (i + 1) * length - 1), wanted)).toBeLessThan(1e-4))
-  expect(relative(computed.loss, golden.loss)).toBeLessThan(1e-4)
 }

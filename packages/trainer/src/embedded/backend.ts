@@ -4,14 +4,15 @@ import { join } from "node:path"
 import type { MicroBatch } from "@cohort/batching"
 import { CohortError } from "@cohort/errors"
 import { moveReference, type ObjectiveMetrics, type ObjectiveSpec } from "@cohort/loss"
-import { type AdamWSettings, checkpointTensors, createPolicy, loadOptimizerState, openFolderValues, type Policy, readModelConfig, saveModelFolder, saveOptimizerState } from "@cohort/model"
+import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, openAdapter, openFolderValues, type Parameters, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
 import type { TensorRuntime } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { chooseForm, type FormChoice } from "./form.ts"
 import { createTrainStep, type TrainStep } from "./train-step.ts"
 
-/** Within a checkpoint: a model folder with the moving reference. */
+/** Within a checkpoint: a model folder with the moving reference, and the adapter in PEFT's layout. */
 const referenceFolder = "reference"
+const adapterFolder = "adapter"
 
 export interface EmbeddedSettings {
   readonly modelFolder: string
@@ -21,29 +22,25 @@ export interface EmbeddedSettings {
   readonly entropy: boolean
   /** The reference follows the policy, so that checkpoints hold it. */
   readonly movingReference?: boolean
+  /** Only an adapter is trained, beside frozen weights; the reference that stays is then the model without it. */
+  readonly lora?: LoraSettings & { readonly seed: number }
   /** File that remembers measured forms. */
   readonly formMemory?: string
   /** Names the machine and library in that file. */
   readonly machine: string
 }
 
-/** One tensor of the policy as it crosses a thread. */
-export interface TensorMessage {
-  readonly name: string
-  readonly dtype: "F32"
-  readonly shape: readonly number[]
-  readonly bytes: Uint8Array
-}
-
 export interface EmbeddedBackend {
   readonly policy: Policy
+  /** What the optimizer moves: the policy's own parameters, or those of its adapter. */
+  readonly trained: Parameters
   readonly names: readonly string[]
   forwardBackward(batch: MicroBatch, spec: ObjectiveSpec): ObjectiveMetrics
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
   logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Float32Array[]
   entropies(batch: MicroBatch, temperature: number): Float32Array[]
   moveReference(mix: number): void
-  tensors(): Iterable<TensorMessage>
+  tensors(): Iterable<TensorBytes>
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>
   /** How the step runs, once a batch was seen. */
@@ -62,7 +59,11 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
   const opened = openFolderValues(settings.modelFolder, config)
   const policy = createPolicy(runtime, config, opened.values)
   opened.close()
-  const step: TrainStep = createTrainStep(runtime, policy, { adamW: settings.adamW, entropy: settings.entropy })
+  const { lora } = settings
+  const adapter = lora === undefined ? undefined : createAdapter(runtime, config, lora, initialValues(loraLayout(config, lora), lora.seed))
+  const trained = adapter ?? policy
+  const weights = (): Weights => (adapter === undefined ? policy.weights() : { ...policy.weights(), ...adapter.weights() })
+  const step: TrainStep = createTrainStep(runtime, { config: lora === undefined ? config : { ...config, lora }, trained, weights }, { adamW: settings.adamW, entropy: settings.entropy })
   let chosen: FormChoice | undefined
   let reference: Policy | undefined
 
@@ -71,7 +72,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
     chosen ??= chooseForm({
       compile: runtime.info.backend === "tensorflow" ? settings.compile : "eager",
       precision: runtime.info.backend === "tensorflow" ? settings.precision : "f32",
-      key: `${settings.machine} ${config.architecture} ${config.layers}x${config.hiddenSize} ${batch.rows}x${batch.length}`,
+      key: `${settings.machine} ${config.architecture} ${config.layers}x${config.hiddenSize} ${batch.rows}x${batch.length}${lora === undefined ? "" : ` lora ${lora.rank} ${lora.targets.length}`}`,
       ...(settings.formMemory === undefined ? {} : { memory: settings.formMemory }),
       run: (form) => {
         step.forwardBackward(batch, spec, form)
@@ -93,10 +94,22 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
   }
 
   function score(what: "logProbs" | "entropies", batch: MicroBatch, which: "policy" | "reference", temperature: number): Float32Array[] {
-    const { weights } = which === "policy" ? policy : referencePolicy()
-    const flat = step.score(what, which, batch, temperature, weights, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
+    const of = which === "policy" ? weights : adapter !== undefined ? policy.weights : referencePolicy().weights
+    const flat = step.score(what, which, batch, temperature, of, chosen?.form ?? { mode: runtime.info.backend === "tensorflow" ? "graph" : "eager", precision: "f32" })
     return Array.from({ length: batch.rows }, (_, row) => flat.slice(row * batch.length, (row + 1) * batch.length))
   }
+
+  function loadAdapter(folder: string, into: Parameters): void {
+    if (!existsSync(folder)) throw new CohortError("checkpoint_invalid", `${folder} is missing, with model.lora`, { hint: "The run trained all weights: resume it without model.lora." })
+    const opened = openAdapter(folder, config)
+    try {
+      into.load(opened.values)
+    } finally {
+      opened.close()
+    }
+  }
+
+  const tensors = (): Iterable<TensorBytes> => (adapter === undefined ? checkpointTensors(policy) : mergedTensors(policy, adapter, lora!))
 
   function loadFrom(folder: string, into: Policy): void {
     const opened = openFolderValues(folder, config)
@@ -109,6 +122,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
 
   return {
     policy,
+    trained,
     names: policy.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
     forwardBackward: (batch, spec) => step.forwardBackward(batch, spec, formFor(batch, spec).form),
     optimStep: (options) => step.optimStep(options),
@@ -121,12 +135,16 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
         variable.load(values)
       }
     },
-    tensors: () => checkpointTensors(policy),
+    tensors,
     async save(dir) {
       mkdirSync(dir, { recursive: true })
       for (const name of companionNames(settings.modelFolder)) copyFileSync(join(settings.modelFolder, name), join(dir, name))
-      await saveModelFolder(dir, policy)
-      await saveOptimizerState(join(dir, "optimizer.safetensors"), { specs: policy.specs, ...step.moments, step: step.stepsTaken })
+      await saveModelFolder(dir, policy, tensors())
+      if (adapter !== undefined) {
+        mkdirSync(join(dir, adapterFolder), { recursive: true })
+        await saveAdapter(join(dir, adapterFolder), adapter, lora!, settings.modelFolder)
+      }
+      await saveOptimizerState(join(dir, "optimizer.safetensors"), { specs: trained.specs, ...step.moments, step: step.stepsTaken })
       if (settings.movingReference !== true) return
       mkdirSync(join(dir, referenceFolder), { recursive: true })
       await saveModelFolder(join(dir, referenceFolder), referencePolicy())
@@ -137,14 +155,16 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       const referenceDir = join(dir, referenceFolder)
       if (settings.movingReference === true && !existsSync(referenceDir))
         throw new CohortError("checkpoint_invalid", `${dir}: ${referenceFolder}/ is missing, with objective.reference = "moving"`, { hint: 'The run had no moving reference: resume it with objective.reference = "start".' })
-      loadFrom(dir, policy)
+      if (adapter === undefined) loadFrom(dir, policy)
+      else loadAdapter(join(dir, adapterFolder), adapter)
       if (settings.movingReference === true) loadFrom(referenceDir, referencePolicy())
-      step.stepsTaken = loadOptimizerState(path, { specs: policy.specs, ...step.moments })
+      step.stepsTaken = loadOptimizerState(path, { specs: trained.specs, ...step.moments })
     },
     form: () => chosen,
     counters: () => ({ ...runtime.counters(), rss: process.memoryUsage().rss }),
     close() {
       step.dispose()
+      adapter?.dispose()
       policy.dispose()
       reference?.dispose()
       runtime.close()

@@ -1,3 +1,3 @@
 export { createEmbeddedBackend, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
 export { chooseForm, type ChooseFormOptions, type FormChoice } from "./form.ts"
-export { createTrainStep, type StepForm, type TrainStep, type TrainStepSettings } from "./train-step.ts"
+export { createTrainStep, type StepForm, type TrainedModel, type TrainStep, type TrainStepSettings } from "./train-step.ts"

@@ -3,7 +3,7 @@
 import { add, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
 import type { MicroBatch } from "@cohort/batching"
 import { objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
-import { type AdamWSettings, adamW, entropies, globalNorm, hiddenStates, logits, type Policy, targetLogProbs, type Weights } from "@cohort/model"
+import { type AdamWSettings, adamW, entropies, globalNorm, hiddenStates, logits, type ModelConfig, type Parameters, targetLogProbs, type Weights } from "@cohort/model"
 import type { CompiledFunction, CompileMode, MatMulPrecision, TensorRuntime, Variable } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 
@@ -37,8 +37,18 @@ export interface TrainStep {
   dispose(): void
 }
 
-export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings: TrainStepSettings): TrainStep {
-  const { config, specs, variables } = policy
+/** What a step computes with, and which part of it the optimizer moves. */
+export interface TrainedModel {
+  readonly config: ModelConfig
+  /** Get gradients, moments and updates. */
+  readonly trained: Parameters
+  /** All weights, the trained ones among them; inside a trace, the values at this point. */
+  readonly weights: () => Weights
+}
+
+export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, settings: TrainStepSettings): TrainStep {
+  const { config } = model
+  const { specs, variables } = model.trained
   const zeros = (prefix: string): Variable[] =>
     specs.map((spec) => runtime.variable(`${prefix}.${spec.name}`, spec.shape, "f32", new Float32Array(spec.shape.reduce((size, dim) => size * dim, 1))))
   const gradients = zeros("grad")
@@ -64,9 +74,10 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
         const scalarAt = (i: number): Scalar => reshape(slice(scalars_K!, [i], [1]), [])
         const scalars = Object.fromEntries(scalarNames.map((name, i) => [name, scalarAt(i)]))
         const temperature = scalarAt(scalarNames.length)
+        const current = model.weights()
         let metrics: Tensor | undefined
         const gradient = valueAndGrads((...values: Tensor[]) => {
-          const weights = Object.fromEntries(names.map((name, i) => [name, values[i]!]))
+          const weights = { ...current, ...Object.fromEntries(names.map((name, i) => [name, values[i]!])) }
           const logits_NV = logits(config, weights, hiddenStates(config, weights, ids_BT!, positions_BT!))
           const output = policyObjective(spec, {
             rows,
@@ -85,7 +96,6 @@ export function createTrainStep(runtime: TensorRuntime, policy: Policy, settings
           metrics = keep(output.metrics)
           return output.loss
         })
-        const current = policy.weights()
         const { grads } = gradient(names.map((name) => current[name]!))
         grads.forEach((value, i) => gradients[i]!.assign(accumulate ? add(gradients[i]!.value(), value) : value))
         const result = metrics!.clone()
