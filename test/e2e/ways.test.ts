@@ -1,6 +1,6 @@
 // The ways to run the one loop: on-policy, asynchronous, colocated, with a reference policy and corrections. Short runs of the real parts.
 import { expect } from "bun:test"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { openLedgerReader } from "@cohort/ledger"
 import { faultyRun, type Patch, summaryOf, temporaryFolder, testRun } from "../faults/faulty-run.ts"
@@ -50,4 +50,17 @@ testRun("a KL taken off the rewards, to a reference that follows, on the most un
   expect(Math.abs(steps[2]!["kl/completion"]!)).toBeLessThan(1e-4)
   for (const step of steps) expect(Math.abs(step["masked"]! - 0.5)).toBeLessThan(0.05)
   expect(existsSync(join(dir, "checkpoints/step-000003/reference/model.safetensors"))).toBe(true)
+}, timeoutMs)
+
+testRun("an adapter alone is trained; the engine gets the weights with it merged in, and agrees with the trainer on every log-prob", async () => {
+  const { steps, dir } = await finish({ model: { lora: { rank: 4 } }, objective: { klCoefficient: 0.01 }, train: { steps: 3, learningRate: 1e-2 }, staleness: { maxSteps: 0 } })
+  for (const step of steps) expect(step["kl/behavior"]!).toBeLessThan(1e-5)
+  expect(Math.abs(steps[0]!["kl/reference"]!)).toBeLessThan(1e-6)
+  expect(steps[2]!["kl/reference"]!).toBeGreaterThan(1e-5)
+  expect(readdirSync(join(dir, "checkpoints/step-000003/adapter")).toSorted()).toEqual(["adapter_config.json", "adapter_model.safetensors"])
+}, timeoutMs)
+
+testRun("colocated with an adapter: the engine computes on the merged weights of each step", async () => {
+  const { steps } = await finish({ model: { lora: { rank: 4 } }, train: { steps: 3, learningRate: 1e-2 }, staleness: { maxSteps: 0 }, inference: { colocated: true } })
+  for (const step of steps) expect(step["kl/behavior"]!).toBeLessThan(1e-5)
 }, timeoutMs)

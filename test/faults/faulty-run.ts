@@ -38,8 +38,8 @@ export async function temporaryFolder(): Promise<string> {
   return folder
 }
 
-type Section = "data" | "rollout" | "staleness" | "train" | "objective" | "inference" | "transfer" | "eval"
-export type Patch = { readonly [Name in Section]?: Partial<NonNullable<RunConfigInput[Name]>> } & Pick<RunConfigInput, "rewards"> & { readonly model?: RunConfigInput["model"] }
+type Section = "model" | "data" | "rollout" | "staleness" | "train" | "objective" | "inference" | "transfer" | "eval"
+export type Patch = { readonly [Name in Section]?: Partial<NonNullable<RunConfigInput[Name]>> } & Pick<RunConfigInput, "rewards">
 
 /** Sixteen completions a step, four steps, nothing compiled: over in seconds. */
 export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
@@ -47,7 +47,7 @@ export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
     name: "faulty",
     runDir,
     seed: 1,
-    model: patch.model ?? { path: join(repository, "models/arithmetic-1m") },
+    model: { path: join(repository, "models/arithmetic-1m"), ...patch.model },
     rewards: patch.rewards ?? [{ use: "reward-math", options: { strict: true } }],
     data: { source: "env-arithmetic", options: { style: "bare" }, maxPromptTokens: 8, ...patch.data },
     rollout: { groupSize: 4, maxCompletionTokens: 8, generateTimeoutMs: 60_000, ...patch.rollout },

@@ -38,9 +38,10 @@ describe("keys, schema and page", () => {
     expect(schema.properties.train.properties.tokenBudget.anyOf).toEqual([{ const: "auto" }, { type: "integer", minimum: 1 }])
     expect(schema.properties.rewards.items.anyOf.map((item: { type: string }) => item.type)).toEqual(["string", "object"])
     expect(JSON.stringify(schema)).not.toContain("e+308")
-    const paths = Object.entries<{ properties?: object }>(schema.properties).flatMap(([name, { properties }]) =>
-      properties === undefined ? [name] : Object.keys(properties).map((key) => `${name}.${key}`),
-    )
+    interface Node { readonly properties?: Readonly<Record<string, Node>> }
+    const pathsOf = ({ properties = {} }: Node): string[] =>
+      Object.entries(properties).flatMap(([name, child]) => (child.properties === undefined ? [name] : pathsOf(child).map((key) => `${name}.${key}`)))
+    const paths = pathsOf(schema as Node)
     expect(paths.filter((path) => path !== "$schema")).toEqual(configKeys().map((key) => key.path))
   })
 

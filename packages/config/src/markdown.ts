@@ -17,6 +17,8 @@ function defaultOf(key: ConfigKey): string {
   return key.required ? "required" : "none"
 }
 
+const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf(".")))
+
 const HEAD = ["| Key | Takes | Default | Meaning |", "|---|---|---|---|"]
 
 function sectionTable(keys: readonly ConfigKey[]): string[] {
@@ -46,7 +48,7 @@ export function configMarkdown(): string {
     "",
     `${section.doc}.${section.optional ? " The section may be left out." : ""}`,
     "",
-    ...sectionTable(keys.filter((key) => key.path.startsWith(`${section.path}.`))),
+    ...sectionTable(keys.filter((key) => parentOf(key.path) === section.path)),
   ])
   return [
     "# Settings of a run",

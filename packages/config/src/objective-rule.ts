@@ -63,6 +63,13 @@ export const objectiveRules: readonly Rule[] = [
       reference === "start" || klCoefficient > 0 ? undefined : { expected: '"start" without a KL', fix: "A reference is only used by the KL: set objective.klCoefficient above 0, or leave objective.reference out." },
   },
   {
+    reads: ["objective.reference", "model.lora"],
+    check: ({ objective: { reference }, model: { lora } }) =>
+      reference === "start" || lora === undefined
+        ? undefined
+        : { expected: '"start" with model.lora', fix: "The mean of two adapters' matrices is not the mean of their models: keep the start, which costs no second copy of the weights, or leave model.lora out." },
+  },
+  {
     reads: ["objective.entropyCoefficient", "objective.entropyAdaptive", "objective.entropyMin", "objective.entropyMax"],
     check: ({ objective: { entropyCoefficient, entropyAdaptive, entropyMin, entropyMax } }) => {
       if (!entropyAdaptive) return undefined

@@ -15,6 +15,7 @@ export interface ConfigChange {
 export const RESUME_FIXED: readonly string[] = [
   "seed",
   "model.path",
+  "model.lora",
   "data.source",
   "data.options",
   "data.promptColumn",

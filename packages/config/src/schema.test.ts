@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import * as v from "valibot"
-import { resolveConfig } from "./load.ts"
+import { loadConfig, resolveConfig } from "./load.ts"
 import { defineConfig, type RunConfig, runConfigSchema } from "./schema.ts"
-import { issuesOf, minimal } from "./testing.ts"
+import { issuesOf, minimal, minimalFlags, sourcesOf } from "./testing.ts"
 
 describe("the run schema", () => {
   test("fills every default from the two keys that are needed", () => {
@@ -17,6 +17,16 @@ describe("the run schema", () => {
     expect(config.tracking.trackers).toEqual([{ use: "jsonl", options: {} }])
     expect(config.environment).toBeUndefined()
     expect("maxSeconds" in config.train).toBe(false)
+  })
+
+  test("an adapter is off, and on with any of its settings", async () => {
+    expect("lora" in resolveConfig(minimal).model).toBe(false)
+    const all = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] as const
+    expect(resolveConfig({ ...minimal, model: { ...minimal.model, lora: {} } }).model.lora).toEqual({ rank: 16, alpha: 32, targets: [...all], rankStabilized: false })
+    const { config } = await loadConfig(sourcesOf({ flags: [...minimalFlags, "--model.lora.rank", "4", "--model.lora.targets", "q_proj,v_proj"] }))
+    expect(config.model.lora).toEqual({ rank: 4, alpha: 32, targets: ["q_proj", "v_proj"], rankStabilized: false })
+    const { issues } = await issuesOf(() => resolveConfig({ ...minimal, model: { ...minimal.model, lora: { rank: 0, targets: [], rnk: 3 } as object } }))
+    expect(issues.map(({ path }) => path).toSorted()).toEqual(["model.lora.rank", "model.lora.rnk", "model.lora.targets"])
   })
 
   test("a reward's name alone takes the defaults", () => {

@@ -157,7 +157,7 @@ export const partPages: Readonly<Record<string, Page>> = {
     about: [
       "Nothing is computed at a coefficient of 0. `klUnbiased` weighs the term by the ratio, which makes its gradient that of KL(p || reference), also for samples of an older policy. Without it k1 in the loss does not pull at all (its gradient has expectation 0), k2 has the right gradient on-policy, and k3 that of KL(reference || p).",
       "In the reward it is summed over the completion and lowers its total before the advantages are formed (for the rules of the whole step as for those of a group), with no gradient of its own; `reward/mean` stays the rewards' own, and `kl/completion` is what was taken off, before the coefficient. The reference is then forwarded once more over each step's rows. Not with gdpo, which normalises each reward by itself.",
-      "The reference is the starting weights, or `moving`: every `referenceEverySteps` it becomes referenceMix * policy + (1 - referenceMix) * reference. Checkpoints then hold it, as a model folder `reference`.",
+      "The reference is the starting weights (with `model.lora` the adapter switched off, which takes no memory), or `moving`: every `referenceEverySteps` it becomes referenceMix * policy + (1 - referenceMix) * reference. Checkpoints then hold it, as a model folder `reference`.",
     ],
     when: "To stay close to an instruction-tuned start. Recipes for reasoning leave it out.",
     config: "objective.klCoefficient = 0.04",

@@ -1,9 +1,10 @@
 // Adapters as PEFT keeps them: adapter_config.json and adapter_model.safetensors in a folder, which PEFT and vLLM load; and adapters merged into the weights.
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { tidy } from "@tensorflow/tfjs-core"
+import { type Tensor, tidy } from "@tensorflow/tfjs-core"
 import { CohortError, toCohortError } from "@cohort/errors"
 import { openSafetensors, writeSafetensors } from "@cohort/safetensors"
+import type { Variable } from "@cohort/tensor"
 import type { ModelConfig } from "./config.ts"
 import { checkpointTensors, finite, requireTensors, type TensorBytes } from "./folder.ts"
 import { writeJson } from "./json-file.ts"
@@ -72,13 +73,23 @@ function readPeftConfig(folder: string): LoraSettings {
 
 /** The tensors of the model with the adapter merged in, W + scale B A, float32, in the order of its file: one matrix at a time. */
 export function mergedTensors(policy: Policy, adapter: Parameters, lora: LoraSettings): Generator<TensorBytes> {
-  const config = { ...policy.config, lora }
-  const place = new Map(adapter.specs.map(({ name }, i) => [name, adapter.variables[i]!]))
-  return checkpointTensors(policy, (index) => {
-    const { name } = policy.specs[index]!
-    const [a, b] = [place.get(`${name}.lora_A`), place.get(`${name}.lora_B`)]
-    const base = policy.variables[index]!
-    if (a === undefined || b === undefined) return base.data()
-    return tidy(() => mergedMatrix(config, { [name]: base.value(), [`${name}.lora_A`]: a.value(), [`${name}.lora_B`]: b.value() }, name).dataSync() as Float32Array)
+  return checkpointTensors(policy, (index) => mergedValue(policy, adapter, lora, index, (value) => value.dataSync() as Float32Array) ?? policy.variables[index]!.data())
+}
+
+/** Makes `into`, a second copy of the policy, what the policy is with the adapter merged in. Matrices without an adapter are left as they are. */
+export function mergeInto(into: Policy, policy: Policy, adapter: Parameters, lora: LoraSettings): void {
+  for (const [index, variable] of into.variables.entries()) mergedValue(policy, adapter, lora, index, (value) => variable.assign(value))
+}
+
+/** Uses the merged value of one parameter; undefined where it has no adapter. */
+function mergedValue<T>(policy: Policy, adapter: Parameters, lora: LoraSettings, index: number, use: (value: Tensor) => T): T | undefined {
+  const { name } = policy.specs[index]!
+  const variable = (suffix: string): Variable | undefined => adapter.variables[adapter.specs.findIndex((spec) => spec.name === `${name}.${suffix}`)]
+  const [a, b] = [variable("lora_A"), variable("lora_B")]
+  if (a === undefined || b === undefined) return undefined
+  let used: T | undefined
+  tidy(() => {
+    used = use(mergedMatrix({ ...policy.config, lora }, { [name]: policy.variables[index]!.value(), [`${name}.lora_A`]: a.value(), [`${name}.lora_B`]: b.value() }, name))
   })
+  return used
 }

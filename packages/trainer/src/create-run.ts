@@ -212,7 +212,7 @@ class Execution {
 
   async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers; colocated: Colocated | undefined }> {
     const { env, signal, onUpdate } = this.#options
-    const { backend: settings, inference, objective, train, transfer } = this.#config
+    const { backend: settings, inference, model, objective, seed, train, transfer } = this.#config
     onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
     const runtime = await defaultOpenOptions({
       env, signal,
@@ -232,6 +232,7 @@ class Execution {
           modelFolder,
           adamW: { beta1: train.beta1, beta2: train.beta2, epsilon: train.adamEpsilon, weightDecay: train.weightDecay },
           compile: settings.compile, precision: settings.precision, entropy: true,
+          ...(model.lora === undefined ? {} : { lora: { ...model.lora, seed } }),
           movingReference: objective.klCoefficient > 0 && objective.reference === "moving",
           formMemory: join(cache, "forms", "train.json"), machine: `${runtime.libraryPath === undefined ? "fallback" : runtime.xlaCacheDir ?? "tensorflow"} ${cores}`,
         },
@@ -262,7 +263,7 @@ class Execution {
     const servers = own.value ?? colocated!.servers
     const { because, backend: name, version } = backend.info
     if (because !== "") this.#warn(because)
-    onUpdate({ kind: "phase", phase: "engine", message: `${backend.parameters.toLocaleString("en")} parameters, ${name} ${version}; inference at ${servers.pool.members.map((member) => member.name ?? "server").join(", ")}` })
+    onUpdate({ kind: "phase", phase: "engine", message: `${backend.parameters.toLocaleString("en")} parameters${backend.trainedParameters === backend.parameters ? "" : `, ${backend.trainedParameters.toLocaleString("en")} trained`}, ${name} ${version}; inference at ${servers.pool.members.map((member) => member.name ?? "server").join(", ")}` })
     return { backend, servers, colocated }
   }
 

@@ -32,8 +32,8 @@ export async function tinyFolder(): Promise<{ readonly folder: string; readonly 
   return { folder: join(folder, "start"), inner: (name) => join(folder, name), remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-export async function openBackend(modelFolder: string, settings: Partial<EmbeddedSettings> = {}): Promise<EmbeddedBackend> {
-  return createEmbeddedBackend(await openTiny(), { modelFolder, adamW: { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0 }, compile: "eager", precision: "f32", entropy: true, machine: "test", ...settings })
+export async function openBackend(modelFolder: string, settings: Partial<EmbeddedSettings> = {}, runtime?: TensorRuntime): Promise<EmbeddedBackend> {
+  return createEmbeddedBackend(runtime ?? (await openTiny()), { modelFolder, adamW: { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0 }, compile: "eager", precision: "f32", entropy: true, machine: "test", ...settings })
 }
 
 export function tinyConfig(input: Partial<Pick<RunConfigInput, "objective" | "train" | "rollout">> & { readonly model?: Partial<RunConfigInput["model"]> }): RunConfig {
@@ -101,9 +101,9 @@ export function asTrainer(backend: EmbeddedBackend): TrainerBackend {
   }
 }
 
-/** All parameters of the policy, one after another. */
-export function parametersOf(backend: EmbeddedBackend): Float32Array {
-  const parts = backend.policy.variables.map((variable) => variable.data() as Float32Array)
+/** All parameters of the policy, or of what is trained, one after another. */
+export function parametersOf(backend: EmbeddedBackend, of: "policy" | "trained" = "policy"): Float32Array {
+  const parts = backend[of].variables.map((variable) => variable.data() as Float32Array)
   const all = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0))
   let at = 0
   for (const part of parts) {

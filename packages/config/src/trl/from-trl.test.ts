@@ -111,6 +111,14 @@ describe("values that follow from several options", () => {
     expect(settings({ use_vllm: false })["objective.correction"]).toBeUndefined()
   })
 
+  test("adapters", () => {
+    expect(settings({ use_peft: true, lora_r: 8 })).toMatchObject({ "model.lora.rank": 8, "model.lora.alpha": 32, "model.lora.targets": ["q_proj", "v_proj"] })
+    expect(settings({ use_peft: true, lora_target_modules: "all-linear" })["model.lora.targets"]).toHaveLength(7)
+    expect(settings({ lora_r: 8 })["model.lora.rank"]).toBeUndefined()
+    expect(convert({ use_peft: true, lora_target_modules: ["lm_head"] }).notMapped.find(({ option }) => option === "lora_target_modules")?.reason).toContain("not of lm_head")
+    expect(convert({ use_peft: false, lora_dropout: 0.05, use_dora: false, max_steps: 1 }).notMapped).toEqual([])
+  })
+
   test("a share of the steps needs their number", () => {
     expect(settings({ warmup_steps: 0.1, max_steps: 50 })["train.warmupSteps"]).toBe(5)
     expect(convert({ warmup_steps: 0.1 }).notMapped.find(({ option }) => option === "warmup_steps")?.reason).toContain("not known without max_steps")

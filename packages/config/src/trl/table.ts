@@ -2,6 +2,7 @@
 import type { JsonTable } from "../json.ts"
 import { absent } from "./absent.ts"
 import { generationRows } from "./generation.ts"
+import { loraRows } from "./lora.ts"
 import { objectiveRows } from "./objective.ts"
 import { optimizerRows } from "./optimizer.ts"
 import options from "./options.json" with { type: "json" }
@@ -11,7 +12,7 @@ import { runRows } from "./run.ts"
 /** Release of TRL that `trlDefaults` are of. */
 export const TRL_VERSION: string = options.version
 
-export const trlRows: readonly TrlRow[] = [...runRows, ...optimizerRows, ...generationRows, ...objectiveRows]
+export const trlRows: readonly TrlRow[] = [...runRows, ...loraRows, ...optimizerRows, ...generationRows, ...objectiveRows]
 
 /** Option to the reason why there is no counterpart. */
 export const absentReasons: ReadonlyMap<string, string> = new Map(absent.flatMap(({ reason, options }) => options.map((option) => [option, reason] as const)))

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { MicroBatch } from "@cohort/batching"
 import { CohortError } from "@cohort/errors"
 import { moveReference, type ObjectiveMetrics, type ObjectiveSpec } from "@cohort/loss"
-import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, openAdapter, openFolderValues, type Parameters, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
+import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, mergeInto, openAdapter, openFolderValues, type Parameters, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
 import type { TensorRuntime } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { chooseForm, type FormChoice } from "./form.ts"
@@ -34,6 +34,8 @@ export interface EmbeddedBackend {
   readonly policy: Policy
   /** What the optimizer moves: the policy's own parameters, or those of its adapter. */
   readonly trained: Parameters
+  /** What an engine in this thread computes on: the policy, or a copy with the adapter merged in that follows it. */
+  servedPolicy(): Policy
   readonly names: readonly string[]
   forwardBackward(batch: MicroBatch, spec: ObjectiveSpec): ObjectiveMetrics
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
@@ -66,6 +68,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
   const step: TrainStep = createTrainStep(runtime, { config: lora === undefined ? config : { ...config, lora }, trained, weights }, { adamW: settings.adamW, entropy: settings.entropy })
   let chosen: FormChoice | undefined
   let reference: Policy | undefined
+  let merged: Policy | undefined
 
   function formFor(batch: MicroBatch, spec: ObjectiveSpec): FormChoice {
     // Only the first batch is measured: its gradients are overwritten by the real call that follows.
@@ -123,9 +126,19 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
   return {
     policy,
     trained,
+    servedPolicy() {
+      if (adapter === undefined) return policy
+      merged ??= createPolicy(runtime, config, policy.read)
+      mergeInto(merged, policy, adapter, lora!)
+      return merged
+    },
     names: policy.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
     forwardBackward: (batch, spec) => step.forwardBackward(batch, spec, formFor(batch, spec).form),
-    optimStep: (options) => step.optimStep(options),
+    optimStep(options) {
+      const result = step.optimStep(options)
+      if (merged !== undefined && adapter !== undefined && !result.skipped) mergeInto(merged, policy, adapter, lora!)
+      return result
+    },
     logProbs: (batch, which, temperature) => score("logProbs", batch, which, temperature),
     entropies: (batch, temperature) => score("entropies", batch, "policy", temperature),
     moveReference(mix) {
@@ -167,6 +180,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       adapter?.dispose()
       policy.dispose()
       reference?.dispose()
+      merged?.dispose()
       runtime.close()
     },
   }

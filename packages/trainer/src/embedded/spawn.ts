@@ -12,6 +12,8 @@ import type { ReadyMessage, RunnerRequest } from "./thread.ts"
 export interface SpawnedBackend extends TrainerBackend {
   readonly info: RuntimeInfo
   readonly parameters: number
+  /** Fewer than all where only an adapter is trained. */
+  readonly trainedParameters: number
   /** A runner over the resident policy, in the same thread: what it computes and what is trained take turns. */
   openRunner(request: RunnerRequest): Promise<ModelRunner>
   form(): Promise<FormChoice | undefined>
@@ -34,6 +36,7 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
   return {
     info: ready.info,
     parameters: ready.parameters,
+    trainedParameters: ready.trainedParameters,
     forwardBackward: (batch, objective) => thread.call("forwardBackward", batch, objective),
     optimStep: (step) => thread.call("optimStep", step),
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),

@@ -21,6 +21,7 @@ export interface RunnerRequest {
 export interface ReadyMessage {
   readonly info: RuntimeInfo
   readonly parameters: number
+  readonly trainedParameters: number
   readonly names: readonly string[]
 }
 
@@ -28,7 +29,7 @@ answerCalls(globalThis as unknown as Port, {
   async open(runtimeOptions: OpenOptions, settings: EmbeddedSettings): Promise<ReadyMessage> {
     runtime = await openRuntime(runtimeOptions)
     backend = createEmbeddedBackend(runtime, settings)
-    return { info: runtime.info, parameters: backend.policy.parameters, names: backend.names }
+    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names }
   },
   forwardBackward: (...args: Parameters<EmbeddedBackend["forwardBackward"]>) => backend!.forwardBackward(...args),
   optimStep: (...args: Parameters<EmbeddedBackend["optimStep"]>) => backend!.optimStep(...args),
@@ -54,7 +55,7 @@ answerCalls(globalThis as unknown as Port, {
     if (runtime!.raw === undefined)
       throw new CohortError("runtime_unavailable", "colocated inference needs libtensorflow", { hint: "Run `cohort runtime install`, or set inference.colocated to false." })
     const { maxPosition } = backend!.policy.config
-    runner = await createCompiledRunner({ runtime: runtime!, model: { policy: backend!.policy }, slots, maxModelLength: Math.min(maxPosition, maxModelLength ?? maxPosition) })
+    runner = await createCompiledRunner({ runtime: runtime!, model: { policy: backend!.servedPolicy() }, slots, maxModelLength: Math.min(maxPosition, maxModelLength ?? maxPosition) })
     return runner.info
   },
   ...runnerMethods(() => runner!),
