@@ -31,8 +31,8 @@ describe("the run schema", () => {
 
   test("a reward's name alone takes the defaults", () => {
     expect(resolveConfig({ ...minimal, rewards: ["math", { use: "length", weight: -0.1 }] }).rewards).toEqual([
-      { use: "math", weight: 1, options: {}, deadlineMs: 30_000, retries: 2, onFailure: "drop" },
-      { use: "length", weight: -0.1, options: {}, deadlineMs: 30_000, retries: 2, onFailure: "drop" },
+      { use: "math", weight: 1, options: {}, deadlineMs: 30_000, retries: 2, onFailure: "drop", isolate: false, isolateMemoryMb: 512 },
+      { use: "length", weight: -0.1, options: {}, deadlineMs: 30_000, retries: 2, onFailure: "drop", isolate: false, isolateMemoryMb: 512 },
     ])
   })
 

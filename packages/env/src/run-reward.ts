@@ -34,7 +34,7 @@ export function rewardName<Row>(reward: RewardLike<Row>): string {
  * Scores rollouts and returns one result each, in order; whatever the reward does, it does not reject. `scoreGroup` is used where it exists, else `score` for all
  * rollouts at once. Thrown errors are `failed` and retryable; wrong values and a wrong count are `failed` and not. When
  * `ctx.signal` aborts, results still missing become `failed` at once (a timeout is retryable, a stopped run is not) and those
- * that are there are kept. A synchronous endless loop blocks its thread and cannot be ended here: isolate such a reward.
+ * that are there are kept. A synchronous endless loop blocks its thread and cannot be ended here: isolate such a reward (`isolate` in the config).
  *
  * @param name How errors name the reward.
  * @example const results = await runReward(reward, group, ctx, "reward-math")

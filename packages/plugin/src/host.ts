@@ -20,7 +20,8 @@ export function systemHost(): PluginHost {
     importModule: (path) => import(path),
     resolve(specifier, fromDir) {
       try {
-        return Bun.resolveSync(specifier, fromDir)
+        const path = Bun.resolveSync(specifier, fromDir)
+        return isFetched(path) ? undefined : path
       } catch (error) {
         // Bun uses the one code for "no such package" and for "package without this entry".
         if ((error as { readonly code?: unknown } | null)?.code === "ERR_MODULE_NOT_FOUND") return undefined
@@ -35,4 +36,9 @@ export function systemHost(): PluginHost {
       }
     },
   }
+}
+
+/** Where a folder has no node_modules, Bun resolves a name by fetching the package of that name: whoever's it is, nobody installed it. */
+export function isFetched(path: string): boolean {
+  return /@@[^/\\]*@\d+[/\\]/.test(path)
 }

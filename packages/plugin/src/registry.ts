@@ -41,6 +41,8 @@ export type RewardReference = string | RewardLike | RewardDefinition
 
 export interface Registry {
   readonly plugins: readonly Plugin[]
+  /** Folders searched after the project's: what another process needs to find the same plugins. */
+  readonly installDirs: readonly string[]
   add(plugin: Plugin, origin?: string): Plugin
   load(name: string, fromDir: string, askedBy?: string): Promise<Plugin>
   reward(reference: RewardReference, ctx: SetupContext, use?: Use): Promise<LoadedReward>
@@ -133,6 +135,7 @@ export function createRegistry(host: LoaderOptions): Registry {
     get plugins() {
       return [...byName.values()].map(({ plugin }) => plugin)
     },
+    installDirs: host.installDirs ?? [],
     add,
     load: (name, fromDir, askedBy) => load(name, { fromDir, askedBy }),
 

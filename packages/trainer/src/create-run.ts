@@ -24,7 +24,8 @@ import { startEntropy } from "./objective.ts"
 import { patientTransfer } from "./patient-transfer.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
-import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from "./tasks.ts"
+import { episodeServices, openTasks, samplingOf, type Tasks } from "./tasks.ts"
+import { openRewards } from "./open-rewards.ts"
 import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
@@ -125,13 +126,14 @@ class Execution {
     const ledger = this.#closers.add("the ledger", openLedger(this.#folder.ledgerPath, { now: Date.now }), (open) => open.close())
     if (resumed !== undefined) ledger.append({ kind: kinds.resumed, atMs: Date.now(), step: resumed.state.step })
     const setup = this.#setupContext()
-    const [tasks, rewards] = [await openTasks(this.#options, setup), await openRewards(this.#options, setup)]
+    const tasks = this.#closers.add("the tools", await openTasks(this.#options, setup), (open) => open.close())
+    const rewards = this.#closers.add("the rewards", await openRewards(this.#options, setup), (open) => open.close())
     const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
     const modelFolder = resolve(this.#options.projectDir, config.model.path)
     folderWarnings(modelFolder).forEach(this.#warn)
     const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir)
     const exclusively = colocated?.exclusively
-    const memory = this.#closers.add("the memory watch", watchMemory(() => [process.pid, ...servers.pids()]), (watch) => watch.stop())
+    const memory = this.#closers.add("the memory watch", watchMemory(() => [process.pid, ...servers.pids(), ...tasks.pids(), ...rewards.pids()]), (watch) => watch.stop())
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
     const transfer = colocated?.transfer ?? (await this.#openTransfer(backend, servers))
     if (colocated === undefined && (resumed !== undefined || config.inference.urls.length > 0)) await transfer.push(this.#progress.step, signal)

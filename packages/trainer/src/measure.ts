@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { availableParallelism, tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { promptsPerStep } from "@cohort/config"
-import { CohortError } from "@cohort/errors"
+import { CohortError, messageOf } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
 import { folderWarnings } from "@cohort/model"
 import { type Episode, type EpisodeServices, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
@@ -11,7 +11,8 @@ import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { passRateOf, type PassRateReport, type PromptOutcome } from "./pass-rate.ts"
 import type { RunOptions } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
-import { episodeServices, openRewards, openTasks, samplingOf, type Tasks } from "./tasks.ts"
+import { episodeServices, openTasks, samplingOf, type Tasks } from "./tasks.ts"
+import { openRewards, type Rewards } from "./open-rewards.ts"
 
 /** Sequences that the embedded engine decodes at once. */
 const defaultSlots = 32
@@ -42,7 +43,7 @@ export type ServeOptions = Pick<RunOptions, "config" | "registry" | "projectDir"
 
 export interface ServedModel {
   readonly tasks: Tasks
-  readonly rewards: Awaited<ReturnType<typeof openRewards>>
+  readonly rewards: Rewards
   readonly services: EpisodeServices
 }
 
@@ -52,16 +53,19 @@ export async function withServedModel<T>(options: ServeOptions, modelFolder: str
   const warn = (message: string): void => onUpdate({ kind: "warning", message })
   const dir = await mkdtemp(join(tmpdir(), "cohort-measure-"))
   let servers: Servers | undefined
+  let tasks: Tasks | undefined
+  let rewards: Rewards | undefined
   try {
     const setup = { signal, log: warn, random: seededRandom(config.seed), projectDir, run: { id: "measure", dir } }
-    const tasks = await openTasks(options, setup)
-    const rewards = await openRewards(options, setup)
+    tasks = await openTasks(options, setup)
+    rewards = await openRewards(options, setup)
     folderWarnings(modelFolder).forEach(warn)
     servers = await openMeasured(options, modelFolder, join(dir, "engine.log"), warn)
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
     return await body({ tasks, rewards, services: episodeServices(config, modelFolder, servers.pool, health.maxModelLength, warn, tasks.tools) })
   } finally {
-    await servers?.close()
+    const closed = await Promise.allSettled([servers?.close(), rewards?.close(), tasks?.close()])
+    for (const close of closed) if (close.status === "rejected") warn(messageOf(close.reason))
     await rm(dir, { recursive: true, force: true })
   }
 }
@@ -96,7 +100,7 @@ interface Answer {
   readonly first: number | null
 }
 
-async function sampleAll(options: MeasureOptions, tasks: Tasks, rewards: Awaited<ReturnType<typeof openRewards>>, services: EpisodeServices): Promise<readonly PromptOutcome[]> {
+async function sampleAll(options: MeasureOptions, tasks: Tasks, rewards: Rewards, services: EpisodeServices): Promise<readonly PromptOutcome[]> {
   const { config, signal, onUpdate, samples } = options
   const { size } = tasks.train
   const count = Math.min(options.prompts, size)

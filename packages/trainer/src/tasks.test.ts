@@ -8,7 +8,8 @@ import { createRegistry, systemHost } from "@cohort/plugin"
 import { createRolloutWorker, type RolloutEvent, type SampleGroup } from "@cohort/rollout"
 import { createSimulatedServer, createVirtualClock, idsOf, plainTokenizer, stopTokenId } from "@cohort/rollout/testing"
 import { createCursor } from "@cohort/data"
-import { episodeServices, openRewards, openTasks } from "./tasks.ts"
+import { episodeServices, openTasks } from "./tasks.ts"
+import { openRewards } from "./open-rewards.ts"
 import { workerOptions } from "./worker-options.ts"
 
 const modelFolder = new URL("../../../models/arithmetic-1m", import.meta.url).pathname

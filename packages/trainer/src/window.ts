@@ -66,7 +66,7 @@ async function nextOrHung(iterator: AsyncIterator<SampleGroup>, options: WindowO
       const silentMs = clock.now() - heartbeatAtMs
       if (silentMs > heartbeatStaleMs)
         throw new CohortError("worker_failed", `the rollout worker has been silent for ${Math.round(silentMs / 1000)} s with ${groupsInFlight} groups in flight and ${queueDepth} queued${lastError === undefined ? "" : `; its last error was: ${lastError}`}`, {
-          hint: "A synchronous reward or tool that never returns blocks it. Raise rollout.heartbeatStaleMs if it is only slow.",
+          hint: "A synchronous reward or tool that never returns blocks it: set isolate for it. Raise rollout.heartbeatStaleMs if it is only slow.",
         })
     }
   } finally {

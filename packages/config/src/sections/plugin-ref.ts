@@ -1,9 +1,12 @@
 // How a config names plugins: rewards, tools, environments, trackers.
 import * as v from "valibot"
-import { choice, int, real, table, text } from "../field.ts"
+import { choice, flag, int, real, table, text } from "../field.ts"
 
 const use = text("Plugin name, package, or path of a module")
 const options = v.optional(table("Options passed to the plugin, which checks them"), {})
+
+const isolate = v.optional(flag("Run it in processes of its own, which are ended at the deadline and at the memory cap and started again"), false)
+const isolateMemoryMb = v.optional(int(64, "Memory that one such process may take, MiB"), 512)
 
 /** A plugin with its options. */
 export const environmentSection = v.pipe(
@@ -20,6 +23,8 @@ const toolEntries = v.strictObject({
   use,
   options,
   deadlineMs: v.optional(int(1, "Time one call may take, milliseconds; the model reads that it was too slow"), 60_000),
+  isolate,
+  isolateMemoryMb,
 })
 
 /** `"./tools.ts"` is short for `{ use: "./tools.ts" }`. */
@@ -38,6 +43,8 @@ const rewardEntries = v.strictObject({
     choice(["drop", "abort"], "After the last try: leave the completion out of its group, or stop the run; never a reward of 0"),
     "drop",
   ),
+  isolate,
+  isolateMemoryMb,
 })
 
 /** `"math"` is short for `{ use: "math" }`. */
