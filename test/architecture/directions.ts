@@ -3,7 +3,7 @@
 /** What a workspace may import of ours, by folder name. `errors` is left out: every package and app may import it. */
 export type Directions = Readonly<Record<string, readonly string[]>>
 
-const leaves = ["config", "env", "batching", "safetensors", "ledger", "loss", "tensor", "thread"]
+const leaves = ["config", "env", "batching", "safetensors", "ledger", "loss", "tensor", "thread", "hub"]
 const middle = ["plugin", "data", "tokenizer", "inference", "model", "engine", "weight-transfer", "rollout"]
 
 export const packageDirections: Directions = {
@@ -17,11 +17,12 @@ export const packageDirections: Directions = {
   loss: [],
   tensor: [],
   thread: [],
+  hub: [],
   plugin: ["env"],
-  data: ["env"],
+  data: ["env", "hub"],
   tokenizer: ["env"],
   inference: ["env"],
-  model: ["tensor", "safetensors"],
+  model: ["tensor", "safetensors", "hub"],
   engine: ["model", "tensor", "tokenizer", "safetensors", "inference", "thread"],
   "weight-transfer": ["inference", "safetensors"],
   rollout: ["env", "tokenizer", "inference", "batching"],

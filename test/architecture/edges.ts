@@ -13,11 +13,11 @@ export type Ambient = keyof typeof ambient
 
 /** By file: what it may use. Each makes the real thing for others, or is a process of its own. */
 export const edges: Readonly<Record<string, readonly Ambient[]>> = {
-  "packages/data/src/hub.ts": ["network"],
   "packages/engine/src/compiled/create-runner.ts": ["clock"],
   "packages/engine/src/compiled/form.ts": ["clock"],
   "packages/engine/src/process/host.ts": ["clock", "chance"],
   "packages/engine/src/serve.ts": ["clock", "chance"],
+  "packages/hub/src/online.ts": ["network"],
   "packages/inference/src/clock.ts": ["clock"],
   "packages/inference/src/server-options.ts": ["chance"],
   "packages/plugin/src/testing/reward-checks.ts": ["clock"],

@@ -47,8 +47,8 @@ export async function temporaryFolder(): Promise<string> {
 }
 
 /** Starts `cohort` with these words. */
-export function cohort(args: readonly string[], cwd: string = repository): Program {
-  const child = Bun.spawn([process.execPath, entry, ...args], { cwd, stdin: "ignore", stdout: "pipe", stderr: "pipe", env: { ...process.env, NO_COLOR: "1" } })
+export function cohort(args: readonly string[], cwd: string = repository, env: Readonly<Record<string, string>> = {}): Program {
+  const child = Bun.spawn([process.execPath, entry, ...args], { cwd, stdin: "ignore", stdout: "pipe", stderr: "pipe", env: { ...process.env, NO_COLOR: "1", ...env } })
   started.push(child)
   const text = { out: "", err: "" }
   const read = async (stream: ReadableStream<Uint8Array>, into: "out" | "err"): Promise<void> => {

@@ -1,6 +1,6 @@
 // What a config names must be there: the model's folder, data files, plugins with options that they take. Nothing is started.
 import { existsSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { resolve } from "node:path"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, toCohortError } from "@cohort/errors"
 import type { SetupContext } from "@cohort/plugin"
@@ -14,7 +14,8 @@ const setupTimeoutMs = 30_000
  *
  * @throws CohortError `config_invalid` that lists all that is missing or refused
  */
-export async function checkRunParts(config: RunConfig, projectDir: string): Promise<void> {
+export async function checkRunParts(config: RunConfig, projectDir: string, env: Readonly<Record<string, string | undefined>>): Promise<void> {
+  const { checkModel } = await import("@cohort/trainer")
   const registry = cliRegistry()
   const ctx: SetupContext = { signal: AbortSignal.timeout(setupTimeoutMs), log: () => {}, random: () => 0.5, projectDir }
   const { data, environment, environments, tools, rewards, plugins } = config
@@ -27,7 +28,7 @@ export async function checkRunParts(config: RunConfig, projectDir: string): Prom
       problems.push(`${message.includes(askedBy) ? "" : `${askedBy}: `}${message}${hint === undefined ? "" : `${/[.!?]$/.test(message) ? "" : "."} ${hint}`}`)
     }
   }
-  await look("model.path", () => checkModel(resolve(projectDir, config.model.path)))
+  await look("model.path", () => checkModel(config.model.path, { projectDir, env, signal: ctx.signal }))
   for (const name of plugins) await look("plugins", () => registry.load(name, projectDir, "plugins"))
   const sources = [["data.source", data.source, data.options], ["data.evalSource", data.evalSource, {}]] as const
   for (const [key, source, options] of sources) {
@@ -55,12 +56,6 @@ export async function checkRunParts(config: RunConfig, projectDir: string): Prom
   throw new CohortError("config_invalid", `${problems.length === 1 ? "1 problem" : `${problems.length} problems`} with what the configuration names:\n${problems.map((problem) => `  ${problem}`).join("\n")}`, {
     details: { problems },
   })
-}
-
-function checkModel(folder: string): void {
-  if (!existsSync(folder)) throw new CohortError("model_invalid", `there is no folder ${folder}`, { hint: "Relative paths start at the config file's folder." })
-  for (const name of ["config.json", "tokenizer.json"])
-    if (!existsSync(join(folder, name))) throw new CohortError("model_invalid", `${folder} has no ${name}`, { hint: "Give a model folder in Hugging Face layout." })
 }
 
 function checkFile(path: string): void {

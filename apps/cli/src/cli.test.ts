@@ -168,7 +168,8 @@ test("runtime info needs no runtime", async () => {
 test("serve refuses wrong numbers, a folder that is no model, and a taken port before it loads anything", async () => {
   expect(await cli("serve m --port 99999")).toMatchObject({ code: 2, err: expect.stringContaining("from 0 to 65535") })
   expect(await cli("serve m --dtype f16")).toMatchObject({ code: 2, err: expect.stringContaining("auto, f32, bf16") })
-  expect(await cli("serve nowhere")).toMatchObject({ code: 1, err: expect.stringContaining("nowhere is no model folder") })
+  expect(await cli("serve nowhere")).toMatchObject({ code: 1, err: expect.stringContaining("there is no folder") })
+  expect(await cli("serve .")).toMatchObject({ code: 1, err: expect.stringContaining(". is no model folder: there is no") })
   using taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
   expect(await cli(`serve m --port ${taken.port}`)).toMatchObject({ code: 1, err: expect.stringContaining(`Port ${taken.port} on 127.0.0.1 is already in use`) })
 })

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, statSync } from "node:fs"
 import { basename, join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
 import type { PromptRow, RowSource } from "@cohort/env"
-import { createHubClient, type HubClient } from "./hub.ts"
+import { createHubClient, type HubClient, hubSettings, parseHubName } from "@cohort/hub"
 import { readJson } from "./json.ts"
 import { readJsonl } from "./jsonl.ts"
 import { readParquet } from "./parquet.ts"
@@ -27,7 +27,6 @@ export interface DatasetOptions extends ColumnOptions, SplitOptions {
   readonly signal?: AbortSignal
 }
 
-const hubId = /^[\w.-]+\/[\w.-]+(@[\w./-]+)?$/
 const fileName = /\.(jsonl|json|parquet|csv|tsv|txt|arrow|gz|zst)$/
 
 /**
@@ -66,15 +65,15 @@ async function locate(path: string, options: DatasetOptions): Promise<readonly (
     const found = readdirSync(path, { recursive: true, encoding: "utf8" }).map((file) => file.replaceAll("\\", "/"))
     return selectFiles(found, options, path).map((file) => [join(path, file), file])
   }
-  if (!hubId.test(path) || fileName.test(path)) {
+  const named = fileName.test(path) ? undefined : parseHubName(path)
+  if (named === undefined) {
     throw new CohortError("dataset_invalid", `dataset ${path}: no such file or folder`, { hint: "Give a path that exists, or org/name of the Hugging Face hub." })
   }
-  const [repo = path, revision = "main"] = path.split("@")
-  const hub = options.hub ?? createHubClient()
-  const files = selectFiles(await hub.list(repo, revision, options.signal), options, path)
-  const located: (readonly [string, string])[] = []
-  for (const file of files) located.push([await hub.download(repo, file, revision, options.signal), file])
-  return located
+  const { hub = createHubClient(hubSettings({})), signal } = options
+  const snapshot = await hub.open({ kind: "dataset", ...named }, signal)
+  const files = selectFiles(snapshot.files, options, path)
+  const folder = await snapshot.load(files, signal === undefined ? {} : { signal })
+  return files.map((file) => [join(folder, file), file])
 }
 
 async function* readFile(path: string, label: string, { columns, signal }: DatasetOptions): AsyncGenerator<RawRow> {

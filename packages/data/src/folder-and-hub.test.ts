@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { join } from "node:path"
+import { createHubClient, type HubClient, hubSettings } from "@cohort/hub"
 import { errorOf, folderOf, jsonl } from "../test/fixtures.ts"
 import { openDataset } from "./dataset.ts"
-import { createHubClient, hubSettings, type HubClient } from "./hub.ts"
 import { selectFiles } from "./select-files.ts"
 
 const row = (prompt: string) => jsonl({ prompt })
@@ -37,51 +36,24 @@ test("a folder is one dataset", async () => {
 })
 
 describe("a hub dataset", () => {
-  const hubOver = (root: string, asked: string[]): HubClient => ({
-    list: async (repo, revision) => {
-      asked.push(`list ${repo} ${revision}`)
-      return ["train.jsonl", "test.jsonl"]
-    },
-    download: async (repo, path, revision) => {
-      asked.push(`download ${repo} ${path} ${revision}`)
-      return join(root, path)
-    },
-  })
-
   test("fetches the files of the split at the revision, nothing else", async () => {
     using folder = folderOf({ "train.jsonl": row("a"), "test.jsonl": row("b") })
     const asked: string[] = []
-    const hub = hubOver(folder.path, asked)
+    const hub: HubClient = {
+      async open({ kind, name, revision }) {
+        asked.push(`open ${kind} ${name} ${revision}`)
+        return { commit: "c", files: ["train.jsonl", "test.jsonl"], load: async (paths) => (asked.push(`fetch ${paths.join()}`), folder.path) }
+      },
+    }
     expect((await openDataset({ path: "org/name@v1", split: "test", hub })).at(0).prompt).toBe("b")
     expect((await openDataset({ path: "org/name", hub })).at(0).prompt).toBe("a")
-    expect(asked).toEqual(["list org/name v1", "download org/name test.jsonl v1", "list org/name main", "download org/name train.jsonl main"])
+    expect(asked).toEqual(["open dataset org/name v1", "fetch test.jsonl", "open dataset org/name main", "fetch train.jsonl"])
   })
 
   test("offline, the cache that Python fills is read", async () => {
     using folder = folderOf({ "datasets--org--name/refs/main": "abc\n", "datasets--org--name/snapshots/abc/data/train.jsonl": row("cached") })
-    const hub = createHubClient({ ...hubSettings({ HF_HUB_OFFLINE: "1" }), cacheDir: folder.path })
+    const hub = createHubClient(hubSettings({ HF_HUB_OFFLINE: "1", HF_HUB_CACHE: folder.path }))
     expect((await openDataset({ path: "org/name", hub })).at(0).prompt).toBe("cached")
     expect((await errorOf(() => openDataset({ path: "org/other", hub }))).message).toContain("org/other at main is not in the cache")
-  })
-
-  test("online, the library talks to the endpoint with the token, and its refusal is told", async () => {
-    const seen: (string | null)[] = []
-    using server = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      fetch(request) {
-        const { pathname } = new URL(request.url)
-        seen.push(request.headers.get("authorization"))
-        if (pathname === "/api/datasets/org/name/tree/main") return Response.json([{ type: "file", path: "train.jsonl", size: 14, oid: "1" }])
-        return Response.json({ error: "Repository not found" }, { status: 404 })
-      },
-    })
-    const hub = createHubClient(hubSettings({ HF_ENDPOINT: `http://127.0.0.1:${server.port}`, HF_TOKEN: "hf_test" }))
-    expect(await hub.list("org/name", "main")).toEqual(["train.jsonl"])
-    expect(seen).toEqual(["Bearer hf_test"])
-    const error = await errorOf(() => hub.list("org/none", "main"))
-    expect(error.code).toBe("dataset_invalid")
-    expect(error.message).toContain("dataset org/none")
-    expect((await errorOf(() => hub.list("org/name", "main", AbortSignal.abort()))).code).toBe("aborted")
   })
 })

@@ -1,6 +1,5 @@
 export * from "./cursor.ts"
 export { openDataset, type DatasetOptions } from "./dataset.ts"
-export * from "./hub.ts"
 export { permutation } from "./permutation.ts"
 export type { ColumnOptions } from "./prompt-rows.ts"
 export type { SplitOptions } from "./select-files.ts"

@@ -21,6 +21,7 @@ import { evaluate } from "./evaluate.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
 import { startEntropy } from "./objective.ts"
+import { fetchRunModel } from "./model-folder.ts"
 import { patientTransfer } from "./patient-transfer.ts"
 import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
@@ -129,7 +130,7 @@ class Execution {
     const tasks = this.#closers.add("the tools", await openTasks(this.#options, setup), (open) => open.close())
     const rewards = this.#closers.add("the rewards", await openRewards(this.#options, setup), (open) => open.close())
     const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
-    const modelFolder = resolve(this.#options.projectDir, config.model.path)
+    const modelFolder = await fetchRunModel(config.model.path, this.#options, this.#folder.dir)
     folderWarnings(modelFolder).forEach(this.#warn)
     const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir)
     const exclusively = colocated?.exclusively

@@ -2,13 +2,14 @@
 import { CohortError } from "@cohort/errors"
 import { evaluate } from "./evaluate.ts"
 import { measuredConcurrency, type ServeOptions, withServedModel } from "./measure.ts"
+import { fetchModel } from "./model-folder.ts"
 import { latestCheckpoint, runFolder } from "./run-folder.ts"
 import type { EvalReport } from "./run.ts"
 import { samplingOf } from "./tasks.ts"
 
 export interface EvaluateModelOptions extends ServeOptions {
-  /** Folder of the model, in Hugging Face layout. */
-  readonly modelFolder: string
+  /** Folder of the model in Hugging Face layout, or its name on the hub. */
+  readonly model: string
 }
 
 /**
@@ -16,11 +17,12 @@ export interface EvaluateModelOptions extends ServeOptions {
  *
  * @throws CohortError `config_invalid` when the config has no evaluation prompts, and what opening a run throws
  * @example
- * const { accuracy } = await evaluateModel({ config, registry, projectDir, env: process.env, signal, onUpdate, modelFolder: "models/arithmetic-1m" })
+ * const { accuracy } = await evaluateModel({ config, registry, projectDir, env: process.env, signal, onUpdate, model: "models/arithmetic-1m" })
  */
 export async function evaluateModel(options: EvaluateModelOptions): Promise<EvalReport> {
   const { config, signal, onUpdate } = options
-  return withServedModel(options, options.modelFolder, ({ tasks, rewards, services }) => {
+  const { folder } = await fetchModel(options.model, options)
+  return withServedModel(options, folder, ({ tasks, rewards, services }) => {
     const source = tasks.heldOut
     if (source === undefined)
       throw new CohortError("config_invalid", `data.evalSource is not set, and ${config.data.source} holds nothing out`, { hint: "Name a file of evaluation prompts in data.evalSource." })

@@ -1,13 +1,14 @@
 // Measures a model before a run: its completions of a sample of the training prompts, by the servers, episodes and rewards that the run would use.
 import { mkdtemp, rm } from "node:fs/promises"
 import { availableParallelism, tmpdir } from "node:os"
-import { join, resolve } from "node:path"
+import { join } from "node:path"
 import { promptsPerStep } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
 import { waitUntilReady } from "@cohort/inference"
 import { folderWarnings } from "@cohort/model"
 import { type Episode, type EpisodeServices, runEpisode, scoreEpisodes, seededRandom, seedOf } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
+import { fetchModel } from "./model-folder.ts"
 import { passRateOf, type PassRateReport, type PromptOutcome } from "./pass-rate.ts"
 import type { RunOptions } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
@@ -32,7 +33,8 @@ export interface MeasureOptions extends ServeOptions {
  */
 export async function measurePassRate(options: MeasureOptions): Promise<PassRateReport> {
   const { config } = options
-  return withServedModel(options, resolve(options.projectDir, config.model.path), async ({ tasks, rewards, services }) => {
+  const { folder } = await fetchModel(config.model.path, options)
+  return withServedModel(options, folder, async ({ tasks, rewards, services }) => {
     const outcomes = await sampleAll(options, tasks, rewards, services)
     return passRateOf(outcomes, { groupSize: config.rollout.groupSize, groupsPerStep: promptsPerStep(config) })
   })

@@ -1,8 +1,9 @@
 // What a run's config names, opened: prompts, environments, tools, and what episodes need of them. Shared by training and measuring.
 import { resolve } from "node:path"
 import type { RunConfig } from "@cohort/config"
-import { createHubClient, hubSettings, openDataset } from "@cohort/data"
+import { openDataset } from "@cohort/data"
 import type { EnvironmentFactory, PromptRow, RowSource, ToolSet } from "@cohort/env"
+import { createHubClient, hubSettings } from "@cohort/hub"
 import type { InferenceServer, Sampling } from "@cohort/inference"
 import type { Registry, SetupContext } from "@cohort/plugin"
 import { episodeTokenizer, type EpisodeServices, namedEnvironments, systemClock } from "@cohort/rollout"

@@ -44,7 +44,7 @@ const check = defineCommand({
   async run(args, { shell, settings }) {
     const loaded = await loadConfigFile({ shell, file: args.file, settings })
     tellWarnings(loaded, shell)
-    await checkRunParts(loaded.config, projectDirOf(args.file, shell.cwd))
+    await checkRunParts(loaded.config, projectDirOf(args.file, shell.cwd), shell.env)
     shell.stdout.write(`${args.file}: no problems\n`)
     return exitCodes.ok
   },

@@ -17,7 +17,7 @@ export const evaluation = defineCommand({
   takesSettings: true,
   args: {
     target: { type: "positional", required: true, description: "Config file, or folder of a run" },
-    model: { type: "string", valueHint: "folder", description: "Folder of the model to measure" },
+    model: { type: "string", valueHint: "folder", description: "Model to measure: a folder, or its name on the hub" },
     json: { type: "boolean", description: "Print one JSON line on stdout, everything else on stderr" },
   },
   examples: [
@@ -36,11 +36,10 @@ export const evaluation = defineCommand({
     using interrupts = watchInterrupts(shell, { onFirst: () => status.print(paint("yellow", "Stopping.")), onSecond: () => status.close() })
     try {
       const { evaluateModel, latestCheckpointDir } = await import("@cohort/trainer")
-      const named = args.model === undefined ? undefined : resolve(shell.cwd, args.model)
-      const modelFolder = named ?? (isRun ? latestCheckpointDir(folder) : resolve(projectDir, loaded.config.model.path))
-      const report = await evaluateModel({ config: loaded.config, registry: cliRegistry(), projectDir, env: shell.env, signal: interrupts.signal, onUpdate: (update) => status.update(update), modelFolder })
+      const model = args.model === undefined ? (isRun ? latestCheckpointDir(folder) : loaded.config.model.path) : fromWorkingFolder(args.model, shell.cwd)
+      const report = await evaluateModel({ config: loaded.config, registry: cliRegistry(), projectDir, env: shell.env, signal: interrupts.signal, onUpdate: (update) => status.update(update), model })
       status.close()
-      if (args.json === true) shell.stdout.write(`${JSON.stringify({ model: modelFolder, ...report })}\n`)
+      if (args.json === true) shell.stdout.write(`${JSON.stringify({ model, ...report })}\n`)
       else {
         shell.stdout.write(`accuracy ${percent(report.accuracy)}, reward ${report.rewardMean.toFixed(3)} on ${report.prompts} prompts in ${duration(report.seconds)}\n`)
         for (const { prompt, completion } of report.examples) shell.stdout.write(`  ${prompt}${completion}\n`)
@@ -52,3 +51,9 @@ export const evaluation = defineCommand({
     }
   },
 })
+
+/** A folder as it was typed; what is none of this one's may be a name on the hub. */
+function fromWorkingFolder(model: string, cwd: string): string {
+  const folder = resolve(cwd, model)
+  return existsSync(folder) ? folder : model
+}

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { join, resolve } from "node:path"
 import { CohortError } from "@cohort/errors"
+import type { ModelOptions } from "@cohort/trainer"
 import { wholeNumber } from "../arguments.ts"
 import { defineCommand } from "../command.ts"
 import { exitCodes } from "../failure.ts"
@@ -22,7 +23,7 @@ export const serve = defineCommand({
     "OpenAI-style completions and chat, token ids in and out, log-probs, and the routes by which a trainer pauses generation and loads weights. " +
     "Those control routes are open to whoever reaches the port: keep to 127.0.0.1, or set COHORT_API_KEY.",
   args: {
-    model: { type: "positional", required: true, description: "Folder in Hugging Face layout: config.json, tokenizer.json, *.safetensors" },
+    model: { type: "positional", required: true, description: "Folder in Hugging Face layout (config.json, tokenizer.json, *.safetensors), or name on the hub" },
     port: { type: "string", valueHint: "n", default: "8000", description: "Port; 0 takes any free one" },
     host: { type: "string", valueHint: "address", default: "127.0.0.1", description: "Address to listen on" },
     slots: { type: "string", valueHint: "n", default: "16", description: "Completions decoded at once" },
@@ -45,9 +46,9 @@ export const serve = defineCommand({
     const parentPid = args["parent-pid"] === undefined ? undefined : wholeNumber("--parent-pid", args["parent-pid"], 1)
     const dtype = dtypes.find((name) => name === args.dtype)
     if (dtype === undefined) throw usageError(`--dtype is ${JSON.stringify(args.dtype)}, expected ${dtypes.join(", ")}`, "Write for example --dtype f32.")
-    const modelFolder = resolve(shell.cwd, args.model)
-    if (!existsSync(join(modelFolder, "config.json")))
-      throw new CohortError("model_invalid", `${args.model} is no model folder: there is no ${join(modelFolder, "config.json")}`, { hint: "Give a folder in Hugging Face layout, such as a checkpoint of a run." })
+    const local = resolve(shell.cwd, args.model)
+    if (existsSync(local) && !existsSync(join(local, "config.json")))
+      throw new CohortError("model_invalid", `${args.model} is no model folder: there is no ${join(local, "config.json")}`, { hint: "Give a folder in Hugging Face layout, such as a checkpoint of a run." })
     // Loading takes long: a taken port should be heard of before.
     if (port !== 0) checkPortFree(args.host, port)
 
@@ -57,6 +58,7 @@ export const serve = defineCommand({
     using orphaned = parentDeath(parentPid)
     const stop = AbortSignal.any([interrupts.signal, orphaned.signal])
     try {
+      const modelFolder = existsSync(local) ? local : await fromHub(args.model, { projectDir: shell.cwd, env: shell.env, signal: stop, onUpdate: (update) => status.update(update) })
       const [{ defaultOpenOptions, cacheFolder, systemHost }, { hostEngine }] = await Promise.all([import("@cohort/tensor"), import("@cohort/engine/process")])
       const runtime = await defaultOpenOptions({ env: shell.env, signal: stop, threads, onProgress: ({ message, bytes: done, totalBytes: total }) => status.update({ kind: "progress", message, done, total }) })
       status.update({ kind: "phase", phase: "model", message: `loading ${args.model}` })
@@ -97,6 +99,11 @@ export const serve = defineCommand({
     }
   },
 })
+
+async function fromHub(model: string, options: ModelOptions): Promise<string> {
+  const { fetchModel } = await import("@cohort/trainer")
+  return (await fetchModel(model, options)).folder
+}
 
 function aborted(signal: AbortSignal): Promise<undefined> {
   if (signal.aborted) return Promise.resolve(undefined)

@@ -17,7 +17,7 @@ const loraSection = v.pipe(
 
 export const modelSection = v.pipe(
   v.strictObject({
-    path: text("Folder of the starting checkpoint in Hugging Face layout, or its name on the hub"),
+    path: text("Folder of the starting checkpoint in Hugging Face layout, or its name on the hub: organisation/name[@revision]"),
     dtype: v.optional(choice(["f32", "bf16", "auto"], "Type the weights are held in; auto is that of the checkpoint"), "auto"),
     lora: v.exactOptional(loraSection),
   }),

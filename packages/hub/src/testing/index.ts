@@ -1,0 +1,1 @@
+export { commit, temporaryFolder, type TestHub, testHub } from "./hub.ts"
