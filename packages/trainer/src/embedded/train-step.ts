@@ -30,8 +30,8 @@ export interface TrainStep {
   /** Applies and clears the window's gradients. */
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
   /**
-   * Log-prob of each token given its prefix, or the entropy of the distribution that it is from, [rows * length]; 0 for the first token of a row. `name`
-   * keeps the compiled functions of different weights apart.
+   * Log-prob of each token given its prefix, or the entropy of the distribution that it is from, [rows * length]; 0 for the first token of a row. Where a
+   * row holds several samples it says nothing about their untrained first tokens. `name` keeps the compiled functions of different weights apart.
    */
   score(what: "logProbs" | "entropies", name: string, batch: MicroBatch, temperature: number, weights: () => Weights, form: StepForm): Float32Array
   dispose(): void
@@ -63,11 +63,11 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
   }
   let accumulating = false
 
-  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean, columns: readonly BatchColumn[]): CompiledFunction {
+  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean, columns: readonly BatchColumn[], samplesPerRow: number): CompiledFunction {
     const scalarNames = Object.keys(objectiveScalars(spec))
     const needsEntropy = settings.entropy || objectiveNeeds(spec).entropy
     return runtime.compile(
-      (ids_BT, positions_BT, targets_N, floats_CN, scalars_K) => {
+      (ids_BT, positions_BT, targets_N, floats_CN, scalars_K, visibleUntil_BT, sequence_N) => {
         const [rows, length] = ids_BT!.shape as [number, number]
         const size = rows * length
         const column = (name: BatchColumn): Tensor1D => reshape(slice(floats_CN!, [columns.indexOf(name), 0], [1, size]), [size])
@@ -78,7 +78,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
         let metrics: Tensor | undefined
         const gradient = valueAndGrads((...values: Tensor[]) => {
           const weights = { ...current, ...Object.fromEntries(names.map((name, i) => [name, values[i]!])) }
-          const logits_NV = logits(config, weights, hiddenStates(config, weights, ids_BT!, positions_BT!))
+          const logits_NV = logits(config, weights, hiddenStates(config, weights, ids_BT!, positions_BT!, visibleUntil_BT))
           const output = policyObjective(spec, {
             rows,
             length,
@@ -90,6 +90,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
             ...(columns.includes("referenceLogProbs") ? { referenceLogProbs_N: column("referenceLogProbs") } : {}),
             ...(columns.includes("proximalLogProbs") ? { proximalLogProbs_N: column("proximalLogProbs") } : {}),
             ...(needsEntropy ? { entropy_N: entropies(logits_NV, temperature) as Tensor1D } : {}),
+            ...(sequence_N === undefined ? {} : { sequences: { index_N: sequence_N as Tensor1D, perRow: samplesPerRow } }),
             scalars,
           })
           // The metrics leave the closure beside the loss: kept, or autodiff frees them with the forward pass.
@@ -130,10 +131,12 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     forwardBackward(batch, spec, form) {
       const accumulate = accumulating
       const columns = columnsOf(batch)
-      const run = cached(`${objectiveKey(spec)} ${columns.length} ${form.mode} ${form.precision} ${accumulate}`, () => compileForwardBackward(spec, form, accumulate, columns))
+      // 0: one sample a row.
+      const samplesPerRow = batch.packed?.samplesPerRow ?? 0
+      const run = cached(`${objectiveKey(spec)} ${columns.join(",")} ${form.mode} ${form.precision} ${accumulate} ${samplesPerRow}`, () => compileForwardBackward(spec, form, accumulate, columns, samplesPerRow))
       const vector = withBatch(batch, columns, (inputs) => {
         const scalars = tensor1d([...Object.values(objectiveScalars(spec)), spec.temperature])
-        const [metrics] = run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars)
+        const [metrics] = run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars, ...inputs.packed)
         return metrics!.dataSync()
       })
       accumulating = true
@@ -156,16 +159,16 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     score(what, name, batch, temperature, weights, form) {
       const run = cached(`${what} ${name} ${form.mode} ${form.precision}`, () =>
         runtime.compile(
-          (ids_BT, positions_BT, targets_N, temperature_0) => {
+          (ids_BT, positions_BT, targets_N, temperature_0, visibleUntil_BT) => {
             const values = weights()
-            const logits_NV = logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!))
+            const logits_NV = logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!, visibleUntil_BT))
             return [what === "logProbs" ? targetLogProbs(runtime.raw, logits_NV, targets_N!, temperature_0!) : entropies(logits_NV, temperature_0!)]
           },
           { name: what, mode: form.mode, precision: form.precision },
         ),
       )
       const predicted = withBatch(batch, [], (inputs) => {
-        const [values] = run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature))
+        const [values] = run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature), ...inputs.packed.slice(0, 1))
         return values!.dataSync() as Float32Array
       })
       const out = new Float32Array(batch.rows * batch.length)
@@ -190,6 +193,8 @@ interface BatchTensors {
   readonly positions: Tensor
   readonly targets: Tensor
   readonly floats: Tensor
+  /** Of rows that hold several samples: until where each token is seen [rows, length], and the sample that each position predicts for [N]. */
+  readonly packed: readonly Tensor[]
 }
 
 /** Per-token arrays of a batch that the step reads. */
@@ -201,14 +206,12 @@ function columnsOf(batch: MicroBatch): readonly BatchColumn[] {
 }
 
 /**
- * Uploads a batch. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; what
- * the last position of a row would predict is the next row's first token, a prompt token that is never trained.
+ * Uploads a batch. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; the last position
+ * of a row predicts nothing. Until where a token is seen belongs to the position itself and stays.
  */
 function withBatch<T>(batch: MicroBatch, columns: readonly BatchColumn[], use: (inputs: BatchTensors) => T): T {
   const { rows, length } = batch
   const size = rows * length
-  const targets = new Int32Array(size)
-  targets.set(batch.tokenIds.subarray(1))
   const floats = new Float32Array(columns.length * size)
   columns.forEach((name, column) => {
     const values = batch[name]!
@@ -219,9 +222,18 @@ function withBatch<T>(batch: MicroBatch, columns: readonly BatchColumn[], use: (
     result = use({
       ids: tensor(batch.tokenIds, [rows, length], "int32"),
       positions: tensor(batch.positions, [rows, length], "int32"),
-      targets: tensor1d(targets, "int32"),
+      targets: tensor1d(movedLeft(batch.tokenIds, length, 0), "int32"),
       floats: tensor(floats, [columns.length, size]),
+      packed: batch.packed === undefined ? [] : [tensor(batch.packed.visibleUntil, [rows, length], "int32"), tensor1d(movedLeft(batch.packed.sequence, length, -1), "int32")],
     })
   })
   return result!
+}
+
+/** Each row one place to the left; `last` where nothing is predicted. */
+function movedLeft(values: Int32Array, length: number, last: number): Int32Array {
+  const moved = new Int32Array(values.length)
+  moved.set(values.subarray(1))
+  for (let i = length - 1; i < moved.length; i += length) moved[i] = last
+  return moved
 }
