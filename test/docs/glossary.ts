@@ -1,4 +1,5 @@
 // The metric tables of docs/glossary.md, made from the definitions that the code computes by.
+import { batchMetricDefinitions } from "@cohort/batching"
 import { metricDefinitions } from "@cohort/loss"
 import { stepMetricDefinitions } from "@cohort/trainer"
 
@@ -30,6 +31,6 @@ function table(definitions: readonly Definition[]): string {
 export function withMetricTables(glossary: string): string {
   const [from, to] = [glossary.indexOf(begin), glossary.indexOf(end)]
   if (from < 0 || to < from) throw new Error(`docs/glossary.md must hold "${begin}" and after it "${end}"`)
-  const tables = ["### Of a step", table(stepMetricDefinitions), "### Of the objective", table(metricDefinitions)].join("\n\n")
+  const tables = ["### Of a step", table(stepMetricDefinitions), "### Of its batches", table(batchMetricDefinitions), "### Of the objective", table(metricDefinitions)].join("\n\n")
   return `${glossary.slice(0, from)}${begin}\n\n${tables}\n\n${glossary.slice(to)}`
 }

@@ -1,6 +1,6 @@
 // One life of the run's process: from its start or resume to its end, its crash, or an error. Everything but engines, rewards, tools, weights
 // and time is the product's own code, put together as the composition root does it.
-import { bucketLadder } from "@cohort/batching"
+import { createStepPlanner } from "@cohort/batching"
 import { type RunConfig, resolveConfig } from "@cohort/config"
 import { createCursor, type CursorState, type PromptCursor, restoreCursor } from "@cohort/data"
 import { CohortError, isCohortError } from "@cohort/errors"
@@ -122,7 +122,7 @@ class Life {
       const reason = await trainLoop({
         config: configOf(scenario), backend, transfer, clock,
         worker: this.#watched(worker),
-        shapes: bucketLadder({ maxLength: scenario.longestSample, tokenBudget: 4 * scenario.longestSample, samplesPerStep: scenario.groupsPerStep * scenario.groupSize }),
+        planner: createStepPlanner({ maxLength: scenario.longestSample, tokenBudget: 4 * scenario.longestSample, samplesPerStep: scenario.groupsPerStep * scenario.groupSize, packing: scenario.packing }),
         groupsPerStep: scenario.groupsPerStep,
         progress: this.progress,
         signal: this.#interrupt.signal,

@@ -67,6 +67,8 @@ export interface Scenario {
   readonly readMs: number
   /** Longest sample that fits a batch, tokens. */
   readonly longestSample: number
+  /** How samples share rows of a micro-batch. */
+  readonly packing: "auto" | "packed" | "rows"
   readonly environmentShare: number
   /** Share of rows whose completions take `slowFactor` times as long. */
   readonly slowShare: number
@@ -165,5 +167,6 @@ export function scenarioOf(seed: number): Scenario {
     pauses: Array.from({ length: times(0.3, 3) }, () => ({ atMs: int(0, spanMs), forMs: Math.round(200 * heavyTail(random)) })),
     slo: random() < 0.25 ? [{ keep: "age/mean <= 0.5", forSteps: 1, action: pick("throttle", "syncNow") }] : [],
     endings: Array.from({ length: random() < 0.5 ? 0 : int(1, 4) }, ending),
+    packing: pick("auto", "auto", "packed", "rows"),
   }
 }

@@ -48,7 +48,7 @@ export function createBackend(scenario: Scenario, clock: Clock, startVersion: nu
     },
     async forwardBackward(batch) {
       await clock.sleep((scenario.stepMs * (0.5 + heavyTail(random))) / 4)
-      for (let row = 0; row < batch.sampleIds.length; row++) rows.push(readRow(batch, row, hooks.onProblem))
+      for (const [index, places] of samplePlaces(batch).entries()) rows.push(readSample(batch, batch.sampleIds[index]!, places, hooks.onProblem))
       return { ...EMPTY_METRICS, tokens: batch.trainedTokens }
     },
     async optimStep() {
@@ -76,29 +76,43 @@ export function createBackend(scenario: Scenario, clock: Clock, startVersion: nu
   }
 }
 
-function readRow(batch: MicroBatch, row: number, onProblem: (problem: string) => void): TrainedRow {
-  const sampleId = batch.sampleIds[row]!
-  const start = row * batch.length
+/** Where the tokens of each sample are, in the order of `sampleIds`: what its last token sees, where rows hold several samples. */
+function samplePlaces({ rows, length, packed, attentionMask }: MicroBatch): number[][] {
+  const indices = Array.from({ length }, (_, index) => index)
+  return Array.from({ length: rows }, (_, row) => row * length).flatMap((start) => {
+    const real = indices.filter((index) => attentionMask[start + index] === 1)
+    if (real.length === 0) return []
+    if (packed === undefined) return [real.map((index) => start + index)]
+    const samples = 1 + Math.max(...real.map((index) => packed.sequence[start + index]!))
+    return Array.from({ length: samples }, (_, number) => {
+      const last = indices.findLast((index) => packed.sequence[start + index] === number)!
+      return real.filter((index) => index <= last && last < packed.visibleUntil[start + index]!).map((index) => start + index)
+    })
+  })
+}
+
+function readSample(batch: MicroBatch, sampleId: string, places: readonly number[], onProblem: (problem: string) => void): TrainedRow {
   const prompt: number[] = []
   let oldestVersion = Number.POSITIVE_INFINITY
   let trainedTokens = 0
-  for (let at = start; at < start + batch.length; at++) {
+  for (const [index, at] of places.entries()) {
     const id = batch.tokenIds[at]!
+    if (batch.positions[at] !== index) onProblem(`${sampleId} token ${index} has position ${batch.positions[at]}`)
     if (batch.lossMask[at] === 0) {
-      if (batch.attentionMask[at] === 1) prompt.push(id)
+      prompt.push(id)
       continue
     }
     const version = versionOfId(id)
     if (version === undefined) onProblem(`${sampleId} trains token ${id} of its prompt`)
-    if (version !== batch.versions[at]) onProblem(`${sampleId} token ${at - start} was made by version ${version}, trained as version ${batch.versions[at]}`)
-    if (batch.behaviorLogProbs[at] !== logProbOfId(id)) onProblem(`${sampleId} token ${at - start} has the log-prob of another token`)
+    if (version !== batch.versions[at]) onProblem(`${sampleId} token ${index} was made by version ${version}, trained as version ${batch.versions[at]}`)
+    if (batch.behaviorLogProbs[at] !== logProbOfId(id)) onProblem(`${sampleId} token ${index} has the log-prob of another token`)
     trainedTokens++
     oldestVersion = Math.min(oldestVersion, version ?? oldestVersion)
   }
   const text = promptText(prompt)
   const [, rowIndex = "-1", speed] = /row (\d+) (\w+)/.exec(text) ?? []
   const [, occurrence = "-1"] = /^g(\d+)\./.exec(sampleId) ?? []
-  return { sampleId, occurrence: Number(occurrence), rowIndex: Number(rowIndex), slow: speed === "slow", oldestVersion, trainedTokens, weight: batch.weights[start]! }
+  return { sampleId, occurrence: Number(occurrence), rowIndex: Number(rowIndex), slow: speed === "slow", oldestVersion, trainedTokens, weight: batch.weights[places.at(-1)!]! }
 }
 
 /** Publishes to the engines; slow, partial, failed and stuck pushes as the scenario says. */

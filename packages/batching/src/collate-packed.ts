@@ -1,6 +1,6 @@
 // Lays packed rows out as the arrays of a compiled step, with what attention and per-sequence losses need to keep samples apart.
 import { CohortError } from "@cohort/errors"
-import { emptyBatch } from "./collate.ts"
+import { ageOf, type CollateOptions, emptyBatch } from "./collate.ts"
 import { checkSample } from "./check.ts"
 import type { PackedBatch, PackedRow } from "./pack.ts"
 import type { MicroBatch, PackedLayout, Sample } from "./sample.ts"
@@ -14,10 +14,10 @@ import type { MicroBatch, PackedLayout, Sample } from "./sample.ts"
  * @example
  * const batch = collatePacked(plan.batches[0], plan.samplesPerRow)
  */
-export function collatePacked({ rows, shape }: PackedBatch, samplesPerRow: number, padId = 0): MicroBatch {
+export function collatePacked({ rows, shape }: PackedBatch, samplesPerRow: number, options: CollateOptions = {}): MicroBatch {
   if (rows.length > shape.rows) throw new CohortError("internal", `${rows.length} packed rows for ${shape.rows} rows`)
   const size = shape.rows * shape.length
-  const batch = emptyBatch(size, padId)
+  const batch = emptyBatch(size, options)
   const packed = {
     samplesPerRow,
     // Padding sees itself, so that its softmax is over something.
@@ -30,13 +30,13 @@ export function collatePacked({ rows, shape }: PackedBatch, samplesPerRow: numbe
     const samples = row.trees.flatMap((tree) => tree.samples)
     if (row.tokens > shape.length || samples.length > samplesPerRow)
       throw new CohortError("internal", `a row of ${row.tokens} tokens and ${samples.length} samples for ${shape.length} tokens and ${samplesPerRow} samples`)
-    layOutRow(row, index * shape.length, batch, packed, totals)
+    layOutRow(row, index * shape.length, batch, packed, totals, options)
     sampleIds.push(...samples.map(({ id }) => id))
   }
   return { rows: shape.rows, length: shape.length, ...batch, packed, sampleIds, ...totals }
 }
 
-function layOutRow({ trees }: PackedRow, rowStart: number, batch: ReturnType<typeof emptyBatch>, packed: PackedLayout, totals: { trainedTokens: number; realTokens: number }): void {
+function layOutRow({ trees }: PackedRow, rowStart: number, batch: ReturnType<typeof emptyBatch>, packed: PackedLayout, totals: { trainedTokens: number; realTokens: number }, options: CollateOptions): void {
   let at = rowStart
   let sequence = 0
   const place = (sample: Sample, from: number, to: number, number: number): void => {
@@ -65,6 +65,7 @@ function layOutRow({ trees }: PackedRow, rowStart: number, batch: ReturnType<typ
       checkSample(sample)
       const branchStart = at
       place(sample, shared, sample.tokenIds.length, sequence++)
+      batch.ages?.fill(ageOf(sample, options), branchStart, at)
       packed.visibleUntil.fill(at - rowStart, branchStart, at)
     }
   }

@@ -7,7 +7,7 @@ const changed = (change: Partial<Sample>): Sample => ({ ...sampleOf(3, "bad", 2)
 
 test("rows are padded on the right, then up to the shape with rows that train nothing", () => {
   const long = { ...sampleOf(3, "a", 1), advantage: -2, weight: 0.5 }
-  const batch = collate([long, sampleOf(2, "b", 1)], { rows: 3, length: 4 }, 9)
+  const batch = collate([long, sampleOf(2, "b", 1)], { rows: 3, length: 4 }, { padId: 9 })
   expect([...batch.tokenIds]).toEqual([1, 2, 3, 9, 1, 2, 9, 9, 9, 9, 9, 9])
   expect([...batch.attentionMask]).toEqual([1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0])
   expect([...batch.positions]).toEqual([0, 1, 2, 0, 0, 1, 0, 0, 0, 0, 0, 0])
@@ -17,6 +17,13 @@ test("rows are padded on the right, then up to the shape with rows that train no
   expect([...batch.weights]).toEqual([0.5, 0.5, 0.5, 0, 1, 1, 0, 0, 0, 0, 0, 0])
   expect([...batch.versions]).toEqual([-1, -1, 3, -1, -1, 3, -1, -1, -1, -1, -1, -1])
   expect(batch).toMatchObject({ rows: 3, length: 4, sampleIds: ["a", "b"], trainedTokens: 2, realTokens: 5 })
+})
+
+test("ages are of the sample's oldest version, known only for a version being trained", () => {
+  const mixed = changed({ versions: Int32Array.of(-1, 4, 2) })
+  const batch = collate([mixed, changed({ versions: new Int32Array(3).fill(-1) })], { rows: 3, length: 4 }, { version: 5 })
+  expect([...batch.ages!]).toEqual([3, 3, 3, -1, -1, -1, -1, -1, -1, -1, -1, -1])
+  expect(collate([mixed], { rows: 1, length: 3 }).ages).toBeUndefined()
 })
 
 test("what the server sent for untrained tokens does not pass", () => {

@@ -12,10 +12,10 @@ import type { MicroBatch, Sample } from "./sample.ts"
  * @example
  * const batch = collate(planned.samples, planned.shape)
  */
-export function collate(samples: readonly Sample[], shape: BatchShape, padId = 0): MicroBatch {
+export function collate(samples: readonly Sample[], shape: BatchShape, options: CollateOptions = {}): MicroBatch {
   const { rows, length } = shape
   if (samples.length > rows) throw new CohortError("internal", `${samples.length} samples for ${rows} rows`)
-  const batch = emptyBatch(rows * length, padId)
+  const batch = emptyBatch(rows * length, options)
   let trainedTokens = 0
   let realTokens = 0
   for (const [row, sample] of samples.entries()) {
@@ -28,6 +28,7 @@ export function collate(samples: readonly Sample[], shape: BatchShape, padId = 0
     batch.attentionMask.fill(1, start, start + tokenIds.length)
     batch.advantages.fill(sample.advantage, start, start + tokenIds.length)
     batch.weights.fill(sample.weight, start, start + tokenIds.length)
+    batch.ages?.fill(ageOf(sample, options), start, start + tokenIds.length)
     for (let index = 0; index < tokenIds.length; index++) {
       batch.positions[start + index] = index
       if (lossMask[index] === 0) continue
@@ -40,8 +41,15 @@ export function collate(samples: readonly Sample[], shape: BatchShape, padId = 0
   return { rows, length, ...batch, sampleIds: samples.map(({ id }) => id), trainedTokens, realTokens }
 }
 
+export interface CollateOptions {
+  /** Token of padding; 0 when absent. */
+  readonly padId?: number
+  /** Policy version being trained: with it the batch says how old its tokens are. */
+  readonly version?: number | undefined
+}
+
 /** Arrays of padding for `size` tokens. */
-export function emptyBatch(size: number, padId: number) {
+export function emptyBatch(size: number, { padId = 0, version }: CollateOptions) {
   return {
     tokenIds: new Int32Array(size).fill(padId),
     attentionMask: new Uint8Array(size),
@@ -51,5 +59,13 @@ export function emptyBatch(size: number, padId: number) {
     advantages: new Float32Array(size),
     weights: new Float32Array(size),
     versions: new Int32Array(size).fill(-1),
+    ...(version === undefined ? {} : { ages: new Int32Array(size).fill(-1) }),
   } as const satisfies Partial<MicroBatch>
+}
+
+/** Version being trained minus the oldest that generated a trained token of the sample; -1 where none is known. */
+export function ageOf({ versions, lossMask }: Sample, { version }: CollateOptions): number {
+  let oldest = Infinity
+  for (const [index, each] of versions.entries()) if (lossMask[index] === 1 && each >= 0 && each < oldest) oldest = each
+  return version === undefined || oldest === Infinity ? -1 : Math.max(0, version - oldest)
 }

@@ -124,6 +124,12 @@ describe("whatever the samples", () => {
   })
 })
 
+test("branches have the age of their own sample", () => {
+  const [one, two] = group("a", 3, [2, 1])
+  const plan = planPacked([{ ...one!, versions: Int32Array.of(-1, -1, -1, 2, 4) }, two!], { buckets: [{ rows: 1, length: 8 }], share: "always" })
+  expect([...collatePacked(plan.batches[0]!, plan.samplesPerRow, { version: 5 }).ages!]).toEqual([-1, -1, 3, 3, 3, 2, 2, -1])
+})
+
 test("nothing to plan, and malformed samples", () => {
   const none = planPacked([], { buckets: [{ rows: 1, length: 8 }] })
   expect(none.batches).toEqual([])

@@ -1,6 +1,6 @@
 // Rows that hold several samples: best-fit decreasing of sample trees into rows of one length.
 import type { BatchShape } from "./ladder.ts"
-import { type CostModel, DEFAULT_COST, planBatches, type Sized } from "./plan.ts"
+import { type CostModel, coverCost, DEFAULT_COST, planBatches, type Sized } from "./plan.ts"
 import type { Sample } from "./sample.ts"
 import { groupTrees, type Packable, type SampleTree, treeOf } from "./tree.ts"
 
@@ -9,7 +9,7 @@ export interface PackOptions {
   readonly buckets: readonly BatchShape[]
   /** "auto" forwards common starts once where the plan gets cheaper for it. */
   readonly share?: "auto" | "never" | "always"
-  /** Most samples of a row; fixes the shape of per-sequence sums in a compiled step. 32 when absent. */
+  /** Most samples of a row; fixes the shape of per-sequence sums in a compiled step. {@link SAMPLES_PER_ROW} when absent. */
   readonly samplesPerRow?: number
   readonly cost?: CostModel
 }
@@ -62,25 +62,63 @@ export interface PackedPlan<S extends Packable = Sample> {
  * const batches = plan.batches.map((batch) => collatePacked(batch, plan.samplesPerRow))
  */
 export function planPacked<S extends Packable>(samples: readonly S[], options: PackOptions): PackedPlan<S> {
-  const shapes = options.buckets.toSorted((a, b) => a.length - b.length)
-  const longestShape = shapes.at(-1)?.length ?? 0
+  const longestShape = Math.max(0, ...options.buckets.map(({ length }) => length))
+  const kept = samples.filter(({ tokenIds }) => tokenIds.length <= longestShape)
   const droppedOverBudget = samples.filter(({ tokenIds }) => tokenIds.length > longestShape)
-  const kept = samples.filter(({ tokenIds }) => tokenIds.length <= longestShape).toSorted((a, b) => b.tokenIds.length - a.tokenIds.length || (a.id < b.id ? -1 : 1))
-  const samplesPerRow = options.samplesPerRow ?? 32
-  const longest = kept[0]?.tokenIds.length ?? 0
-  const cost = options.cost ?? DEFAULT_COST
-  const share = options.share ?? "auto"
+  const samplesPerRow = options.samplesPerRow ?? SAMPLES_PER_ROW
+  const packer = createPacker(kept, { share: options.share ?? "auto", samplesPerRow, cost: options.cost ?? DEFAULT_COST })
+  const { batches, shared } = packer.pack(options.buckets)
+  return { batches, droppedOverBudget, shared, samplesPerRow, stats: packStats(batches, droppedOverBudget.length) }
+}
+
+/** Most samples of a row where nothing else is said. */
+export const SAMPLES_PER_ROW = 32
+
+export interface Packer<S extends Packable> {
+  /** Cost in tokens of the cheapest packing into `shapes`; Infinity where none holds the longest sample. */
+  costOf(shapes: readonly BatchShape[]): number
+  /** That packing. */
+  pack(shapes: readonly BatchShape[]): { readonly batches: readonly PackedBatch<S>[]; readonly shared: boolean }
+}
+
+/** Packs the same samples into different sets of shapes: rows are made once per length. */
+export function createPacker<S extends Packable>(samples: readonly S[], { share, samplesPerRow, cost }: Required<Pick<PackOptions, "share" | "samplesPerRow" | "cost">>): Packer<S> {
+  const sorted = samples.toSorted((a, b) => b.tokenIds.length - a.tokenIds.length || (a.id < b.id ? -1 : 1))
+  const longest = sorted[0]?.tokenIds.length ?? 0
   const sharings = share === "auto" ? [true, false] : [share === "always"]
-  let best: { readonly batches: PackedBatch<S>[]; readonly shared: boolean; readonly cost: number } = { batches: [], shared: share === "always", cost: Infinity }
-  for (const { length } of shapes.filter((shape) => shape.length >= longest))
-    for (const shared of sharings) {
-      const trees = shared ? groupTrees(kept, length, samplesPerRow) : kept.map((sample) => treeOf(0, [sample]))
-      const batches = batchRows(packRows(trees, length, samplesPerRow), shapes, cost)
-      const total = batches.reduce((sum, { shape }) => sum + shape.rows * shape.length * (1 + shape.length / cost.attentionLength) + cost.perBatch, 0)
-      if (total < best.cost) best = { batches, shared, cost: total }
+  interface Made {
+    readonly rows: readonly PackedRow<S>[]
+    readonly lengths: readonly number[]
+    readonly shared: boolean
+  }
+  const made = new Map<number, readonly Made[]>()
+  const rowsOf = (length: number): readonly Made[] => {
+    let found = made.get(length)
+    if (found === undefined)
+      made.set(length, (found = sharings.map((shared) => {
+        const rows = packRows(shared ? groupTrees(sorted, length, samplesPerRow) : sorted.map((sample) => treeOf(0, [sample])), length, samplesPerRow)
+        return { rows, shared, lengths: rows.map(({ tokens }) => tokens).toSorted((a, b) => b - a) }
+      })))
+    return found
+  }
+  const cheapest = (shapes: readonly BatchShape[]): { readonly made: Made | undefined; readonly cost: number } => {
+    let best: { readonly made: Made | undefined; readonly cost: number } = { made: undefined, cost: Infinity }
+    for (const length of new Set(shapes.map((shape) => shape.length).toSorted((a, b) => a - b))) {
+      if (length < longest) continue
+      for (const candidate of rowsOf(length)) {
+        const total = coverCost(candidate.lengths, shapes, cost)
+        if (total < best.cost) best = { made: candidate, cost: total }
+      }
     }
-  const shared = best.shared && best.batches.some(({ rows }) => rows.some(({ trees }) => trees.some((tree) => tree.shared > 0)))
-  return { batches: best.batches, droppedOverBudget, shared, samplesPerRow, stats: statsOf(best.batches, droppedOverBudget.length) }
+    return best
+  }
+  return {
+    costOf: (shapes) => cheapest(shapes).cost,
+    pack(shapes) {
+      const { rows = [], shared = false } = cheapest(shapes).made ?? {}
+      return { batches: batchRows(rows, shapes, cost), shared: shared && rows.some(({ trees }) => trees.some((tree) => tree.shared > 0)) }
+    },
+  }
 }
 
 /** Largest tree first, each to the fullest row that still takes it. */
@@ -117,7 +155,7 @@ function attentionCost({ trees }: PackedRow<Packable>): number {
   return trees.reduce((sum, { shared, samples }) => sum + upTo(shared) + samples.reduce((inner, { tokenIds }) => inner + upTo(tokenIds.length) - upTo(shared), 0), 0)
 }
 
-function statsOf(batches: readonly PackedBatch<Packable>[], droppedOverBudget: number): PackStats {
+export function packStats(batches: readonly PackedBatch<Packable>[], droppedOverBudget: number): PackStats {
   const rows = batches.flatMap((batch) => batch.rows)
   const samples = rows.flatMap(({ trees }) => trees.flatMap((tree) => tree.samples))
   const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)

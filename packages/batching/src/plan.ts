@@ -8,6 +8,8 @@ export interface CostModel {
   readonly attentionLength: number
   /** Fixed cost of a micro-batch in tokens: call, metrics, gradient accumulation. */
   readonly perBatch: number
+  /** Cost of the first use of a shape in tokens: its compilation. */
+  readonly perShape: number
 }
 
 export interface PlanOptions {
@@ -48,7 +50,10 @@ export interface Sized {
   readonly tokenIds: { readonly length: number }
 }
 
-export const DEFAULT_COST: CostModel = { attentionLength: 4096, perBatch: 64 }
+export const DEFAULT_COST: CostModel = { attentionLength: 4096, perBatch: 64, perShape: 20_000 }
+
+/** Cost of a micro-batch of a shape, however full, in tokens. */
+export const batchCost = ({ rows, length }: BatchShape, { attentionLength, perBatch }: CostModel): number => rows * length * (1 + length / attentionLength) + perBatch
 
 /**
  * Plans one optimizer step. Every sample that fits a shape is in exactly one row of one batch. The planner is given all
@@ -92,22 +97,32 @@ interface Run {
   readonly end: number
 }
 
-/** Least total cost of covering sorted[start..] for every start, from the end; then the runs from the front. */
-function cheapestRuns(sorted: readonly Sized[], shapes: readonly BatchShape[], cost: CostModel): Run[] {
-  const costs = shapes.map(({ rows, length }) => rows * length * (1 + length / cost.attentionLength) + cost.perBatch)
-  const best = new Float64Array(sorted.length + 1)
-  const choice = new Int32Array(sorted.length)
-  for (let start = sorted.length - 1; start >= 0; start--) {
-    const needed = sorted[start]!.tokenIds.length
+/** Least total cost of covering lengths[start..] (longest first) by `shapes` (shortest first) for every start, from the end, and the shape that each start takes. */
+function cover(lengths: readonly number[], shapes: readonly BatchShape[], cost: CostModel): { readonly best: Float64Array; readonly choice: Int32Array } {
+  const costs = shapes.map((shape) => batchCost(shape, cost))
+  const best = new Float64Array(lengths.length + 1)
+  const choice = new Int32Array(lengths.length)
+  for (let start = lengths.length - 1; start >= 0; start--) {
+    const needed = lengths[start]!
     best[start] = Infinity
     for (let index = shapes.length - 1; index >= 0 && shapes[index]!.length >= needed; index--) {
-      const total = costs[index]! + best[Math.min(start + shapes[index]!.rows, sorted.length)]!
+      const total = costs[index]! + best[Math.min(start + shapes[index]!.rows, lengths.length)]!
       if (total < best[start]!) {
         best[start] = total
         choice[start] = index
       }
     }
   }
+  return { best, choice }
+}
+
+/** Cost in tokens of the plan that {@link planBatches} makes for samples of these lengths, longest first; Infinity where no shape holds the longest. */
+export function coverCost(lengths: readonly number[], shapes: readonly BatchShape[], cost: CostModel): number {
+  return cover(lengths, shapes.toSorted((a, b) => a.length - b.length), cost).best[0]!
+}
+
+function cheapestRuns(sorted: readonly Sized[], shapes: readonly BatchShape[], cost: CostModel): Run[] {
+  const { choice } = cover(sorted.map(({ tokenIds }) => tokenIds.length), shapes, cost)
   const runs: Run[] = []
   for (let start = 0; start < sorted.length; ) {
     const shape = shapes[choice[start]!]!

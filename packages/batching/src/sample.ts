@@ -47,6 +47,8 @@ export interface MicroBatch {
   readonly weights: Float32Array
   /** Per token: the policy version that generated it; -1 where not trained. */
   readonly versions: Int32Array
+  /** Per token: version being trained minus the oldest version of its sample's trained tokens; -1 where unknown. Absent where nobody asked for it. */
+  readonly ages?: Int32Array
   /** One per row; in rows that hold several samples, in the order of rows and branches. */
   readonly sampleIds: readonly string[]
   readonly trainedTokens: number

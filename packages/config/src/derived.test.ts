@@ -107,12 +107,19 @@ describe("token budget", () => {
 
   test("unset, it is what the servers allow", () => {
     expect(tokenBudget(resolveConfig(minimal), 4096).value).toBe(4096)
-    expect(tokenBudget(resolveConfig({ ...minimal, inference: { maxModelLength: 2048 } }), 4096).value).toBe(2048)
+    expect(tokenBudget(resolveConfig({ ...minimal, inference: { maxModelLength: 3072 } }), 4096).value).toBe(3072)
+  })
+
+  test("unset, it is never so small that calls cost more than tokens", () => {
+    const { value, because } = tokenBudget(resolveConfig(minimal), 128)
+    expect(value).toBe(2048)
+    expect(because).toBe("the servers allow 128 tokens, and 2048 is the least")
+    expect(tokenBudget(resolveConfig({ ...minimal, train: { tokenBudget: 512 } }), 128).value).toBe(512)
   })
 
   test.each([undefined, Number.NaN, 0, -1, 1.5])("a server that reports %p leaves the longest row", (reported) => {
-    const chosen = tokenBudget(resolveConfig({ ...minimal, data: { source: "s", maxPromptTokens: 100 } }), reported)
-    expect(chosen.value).toBe(612)
+    const chosen = tokenBudget(resolveConfig({ ...minimal, data: { source: "s", maxPromptTokens: 3000 } }), reported)
+    expect(chosen.value).toBe(3512)
     expect(chosen.because).toContain("the servers report no length")
   })
 

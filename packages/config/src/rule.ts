@@ -34,6 +34,14 @@ export const rules: readonly Rule[] = [
       }
     },
   },
+  {
+    reads: ["train.samplesPerBatch", "train.tokenBudget", "train.packing"],
+    check: ({ train: { samplesPerBatch, tokenBudget, packing } }) => {
+      if (samplesPerBatch === undefined) return undefined
+      if (tokenBudget !== "auto") return { expected: "nothing beside train.tokenBudget", fix: "A micro-batch is limited by tokens or by completions: leave one of the two out." }
+      return packing === "packed" ? { expected: 'nothing with train.packing = "packed"', fix: "A fixed number of completions has a row each: leave train.packing out, or limit tokens with train.tokenBudget." } : undefined
+    },
+  },
   ...objectiveRules,
   {
     reads: ["rollout.temperature", "rollout.groupSize"],

@@ -9,13 +9,22 @@ export interface Chosen {
 
 /**
  * Tokens per micro-batch: `train.tokenBudget`, else the longest sequence that `inference.maxModelLength` or the servers allow. A server that
- * reports none leaves the longest single-turn row, prompt and completion, so that such rows always fit.
+ * reports none leaves the longest single-turn row, prompt and completion, so that such rows always fit. What is not given is at least
+ * {@link leastBudget}: smaller micro-batches spend their time on calls and on adding up gradients.
  *
  * @param reportedMaxModelLength what the servers say, tokens; undefined (or no positive integer) when they say nothing
  * @example
  * tokenBudget(config, health.maxModelLength) // { value: 4096, because: "the servers allow 4096 tokens" }
  */
 export function tokenBudget(config: RunConfig, reportedMaxModelLength?: number): Chosen {
+  const chosen = longestSequence(config, reportedMaxModelLength)
+  return config.train.tokenBudget !== "auto" || chosen.value >= leastBudget ? chosen : { value: leastBudget, because: `${chosen.because}, and ${leastBudget} is the least` }
+}
+
+/** Least budget that is chosen by itself, tokens. */
+export const leastBudget = 2048
+
+function longestSequence(config: RunConfig, reportedMaxModelLength: number | undefined): Chosen {
   const { train, inference, data, rollout } = config
   if (train.tokenBudget !== "auto") return { value: train.tokenBudget, because: "train.tokenBudget" }
   if (inference.maxModelLength !== "auto") return { value: inference.maxModelLength, because: "inference.maxModelLength" }

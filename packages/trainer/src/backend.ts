@@ -1,5 +1,5 @@
 // What the training loop needs from whatever holds the weights: embedded TensorFlow, or a distributed engine.
-import type { MicroBatch } from "@cohort/batching"
+import type { CostModel, MicroBatch } from "@cohort/batching"
 import type { ObjectiveMetrics, ObjectiveSpec } from "@cohort/loss"
 import type { WeightSource } from "@cohort/weight-transfer"
 
@@ -9,11 +9,13 @@ export interface OptimizerStep {
 }
 
 export interface TrainerBackend {
+  /** For a backend that takes rows of several samples: what a step costs, by which packing is chosen. Without it each sample gets a row of its own. */
+  readonly packing?: CostModel
   /** Adds the batch's gradients to the accumulated ones. */
   forwardBackward(batch: MicroBatch, objective: ObjectiveSpec): Promise<ObjectiveMetrics>
   /** Applies the accumulated gradients and clears them. A non-finite norm changes nothing and reports `skipped`. */
   optimStep(step: OptimizerStep): Promise<{ readonly gradNorm: number; readonly skipped: boolean }>
-  /** Log-probs of every token given its prefix, logits divided by `temperature`; entry 0 of a row is 0. One array per row, of the padded length. */
+  /** Log-probs of every token given its prefix, logits divided by `temperature`; entry 0 of a row is 0, those of untrained tokens of a packed row say nothing. One array per row, of the padded length. */
   logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Promise<Float32Array[]>
   /** Entropy of the policy's distribution of every token given its prefix, nats, in the form of {@link logProbs}. */
   entropies(batch: MicroBatch, temperature: number): Promise<Float32Array[]>

@@ -3,8 +3,8 @@
 import { appendFileSync, rmSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
-import { bucketLadder } from "@cohort/batching"
-import { checkResume, promptsPerStep, type RunConfig, tokenBudget } from "@cohort/config"
+import { createStepPlanner } from "@cohort/batching"
+import { checkResume, promptsPerStep, type RunConfig } from "@cohort/config"
 import { createCursor, type CursorState, type PromptCursor } from "@cohort/data"
 import type { RowSource } from "@cohort/env"
 import { CohortError, messageOf, toCohortError } from "@cohort/errors"
@@ -18,6 +18,7 @@ import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransf
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
+import { plannerOptions } from "./batching.ts"
 import { type Progress, trainLoop } from "./loop.ts"
 import { watchMemory } from "./memory.ts"
 import { startEntropy } from "./objective.ts"
@@ -148,10 +149,9 @@ class Execution {
     this.#options.onUpdate({ kind: "phase", phase: "train", message: `training ${config.train.steps - this.#progress.step} steps of ${config.train.completionsPerStep} completions` })
     const trainStart = performance.now()
     await worker.start()
-    const budget = tokenBudget(config, health.maxModelLength).value
     const stopped = await trainLoop({
       config, backend, worker, transfer,
-      shapes: bucketLadder({ maxLength: Math.min(health.maxModelLength, config.data.maxPromptTokens + config.rollout.maxCompletionTokens), tokenBudget: budget, samplesPerStep: config.train.completionsPerStep }),
+      planner: createStepPlanner(plannerOptions(config, { backend, maxModelLength: health.maxModelLength, multiTurn: tasks.tools !== undefined || config.environments.length > 0 || tasks.environmentOf(tasks.train.at(0)) !== undefined })),
       groupsPerStep: promptsPerStep(config),
       progress: this.#progress,
       clock: systemClock,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { collate } from "@cohort/batching"
+import { collate, createStepPlanner } from "@cohort/batching"
 import type { SampleGroup } from "@cohort/rollout"
 import { asTrainer, library, openBackend, parametersOf, tinyConfig, tinyFolder, tinyGroup, trainOn } from "../test/tiny-run.ts"
 import { klOfRollouts } from "./kl-penalty.ts"
@@ -59,12 +59,12 @@ describe.skipIf(library.status !== "found")("KL in the reward", () => {
     expect(untouched.parameters.some((value, at) => Math.abs(value - parameters[at]!) > 1e-3)).toBe(true)
   })
 
-  test("rows of a rollout count together", async () => {
+  test.each(["rows", "packed"] as const)("rows of a rollout count together (%s)", async (packing) => {
     const [group] = await groupsAbove(gaps)
     const [sample] = group!.samples
     const backend = await openBackend(tiny.folder)
     const forked = { ...group!, samples: [sample!, { ...sample!, id: "a.0/1" }, group!.samples[1]!] }
-    const kl = await klOfRollouts({ config: tinyConfig({ objective: { klCoefficient: 1, klEstimator: "k1", klIn: "reward" } }), backend: asTrainer(backend), shapes: [{ rows: 4, length: 8 }] }, [forked])
+    const kl = await klOfRollouts({ config: tinyConfig({ objective: { klCoefficient: 1, klEstimator: "k1", klIn: "reward" } }), backend: asTrainer(backend), planner: createStepPlanner({ maxLength: 8, tokenBudget: 32, samplesPerStep: 4, packing }) }, [forked])
     backend.close()
     expect(kl.get("a.0")!).toBeCloseTo(2 * klOf[0]!, 5)
     expect(kl.get("a.1")!).toBeCloseTo(klOf[1]!, 5)

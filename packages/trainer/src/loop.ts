@@ -1,6 +1,6 @@
 // The training loop: take a window of groups, train it, publish the weights, say so. Synchronous training is this loop with
 // `staleness.maxSteps` 0; nothing in here knows the difference.
-import type { BatchShape } from "@cohort/batching"
+import type { StepPlanner } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
 import { type EntropyControl, referenceMoves } from "@cohort/loss"
@@ -31,7 +31,8 @@ export interface LoopOptions {
   readonly backend: TrainerBackend
   readonly worker: GroupRolloutWorker
   readonly transfer: WeightTransfer
-  readonly shapes: readonly BatchShape[]
+  /** Cuts each step into micro-batches. */
+  readonly planner: StepPlanner
   readonly groupsPerStep: number
   readonly progress: Progress
   readonly clock: Clock
@@ -71,7 +72,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     const stepStart = clock.now()
     const window = await takeWindow({
       groups: options.groupsPerStep, iterator, worker, clock, heartbeatStaleMs: config.rollout.heartbeatStaleMs, signal,
-      refusal: (group) => refusalOf(config, options.shapes, group),
+      refusal: (group) => refusalOf(config, options.planner.longest, group),
       onLate: ({ occurrence }) => options.giveBack(occurrence),
     })
     if (window.groups.length < options.groupsPerStep) {
@@ -105,7 +106,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     const where = account(progress.step, { startMs: stepStart, endMs, waits: window.waits, computeSeconds: trained.seconds, weightSyncSeconds: sync?.wallSeconds ?? 0 })
     const metrics = stepMetrics({
       account: where, queued: freshnessOf(worker.queued.flatMap((group) => group.samples), progress.step), bias: options.bias?.report(), drops: options.drops?.take(), version,
-      groups: window.groups, metrics: trained.metrics, plan: trained.plan, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
+      groups: window.groups, metrics: trained.metrics, batch: trained.batch, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
       klPerCompletion: trained.klPerCompletion, gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
       seconds, waitSeconds: window.waitSeconds, trainSeconds: trained.seconds, syncSeconds: sync?.seconds ?? 0,
     })

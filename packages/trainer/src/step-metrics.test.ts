@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { batchMetricDefinitions } from "@cohort/batching"
 import { EMPTY_METRICS, metricDefinitions } from "@cohort/loss"
 import { type Freshness, freshnessOf, type SampleGroup } from "@cohort/rollout"
 import { type StepFigures, stepMetricDefinitions, stepMetrics } from "./step-metrics.ts"
@@ -22,7 +23,7 @@ const freshness: Freshness = freshnessOf(groups.flatMap(({ samples }) => samples
 const figures: StepFigures = {
   version: 7, groups, freshness, queued: freshnessOf(waiting.flatMap(({ samples }) => samples), 8),
   metrics: { ...EMPTY_METRICS, tokens: 16 },
-  plan: { batches: 1, shapes: 1, samples: 4, realTokens: 20, paddedTokens: 40, padFraction: 0.5, imbalance: 1, droppedOverBudget: 0 },
+  batch: { batches: 1, samples: 4, groups: 2, trainedTokens: 16, forwardedTokens: 20, realTokens: 30, paddedTokens: 40, imbalance: 1, droppedOverBudget: 1 },
   account: { compute: 1, weightSync: 2, generation: 3, rewards: 4, tools: 5, pacing: 6, backPressure: 7, paused: 8, between: 9, other: 10 },
   bias: { ended: 100, trained: 90, length: 0.9, duration: 0.8, durationP90: 0.7, environments: { shell: 1.1 }, alarm: null },
   drops: { groups: { zero_spread: 3, surplus: 2 }, rollouts: { reward_failed: 1 } },
@@ -39,6 +40,12 @@ test("ages are weighted by trained tokens, for what was trained and for what wai
   })
 })
 
+test("what the batches held: completions, prompts, and shares of what was computed", () => {
+  expect(stepMetrics(figures)).toMatchObject({
+    "batch/completions": 4, "batch/prompts": 2, "batch/trained_share": 0.4, "batch/forwarded_share": 0.5, "batch/pad_share": 0.5, "batch/packing_ratio": 1.5, "batch/row_imbalance": 1, "batch/dropped": 1,
+  })
+})
+
 test("what was dropped counts by reason, what did not occur is absent", () => {
   expect(stepMetrics(figures)).toMatchObject({ "dropped/zero_spread": 3, "dropped/surplus": 2, "failed/reward_failed": 1, "reward/zero_spread": 0.5, repetition: 0.25, truncated: 0.5 })
   const quiet = stepMetrics({ ...figures, drops: { groups: {}, rollouts: {} }, bias: undefined, queued: freshnessOf([], 8) })
@@ -48,7 +55,7 @@ test("what was dropped counts by reason, what did not occur is absent", () => {
 test("every figure has its definition, and every definition its figure", () => {
   const documented = stepMetricDefinitions.flatMap(({ name }) => name.split(", "))
   const patterns = documented.map((name) => ({ name, pattern: new RegExp(`^${name.replaceAll(/<\w+>/g, "[^/]+")}$`) }))
-  const own = Object.keys(stepMetrics(figures)).filter((name) => !metricDefinitions.some((definition) => definition.name === name))
+  const own = Object.keys(stepMetrics(figures)).filter((name) => ![...batchMetricDefinitions, ...metricDefinitions].some((definition) => definition.name === name))
   expect(own.filter((name) => !patterns.some(({ pattern }) => pattern.test(name)))).toEqual([])
   expect(patterns.filter(({ pattern }) => !own.some((name) => pattern.test(name))).map(({ name }) => name)).toEqual([])
 })

@@ -1,5 +1,5 @@
 // The figures of one optimizer step, by the names that trackers, the ledger and the command line use.
-import type { PlanStats } from "@cohort/batching"
+import { type BatchFacts, batchMetricDefinitions } from "@cohort/batching"
 import { metricDefinitions, type ObjectiveMetrics } from "@cohort/loss"
 import type { BiasReport, Drops, Freshness, SampleGroup, WorkerStatus } from "@cohort/rollout"
 import type { StepAccount } from "./watch/account.ts"
@@ -9,7 +9,7 @@ export interface StepFigures {
   readonly version: number
   readonly groups: readonly SampleGroup[]
   readonly metrics: ObjectiveMetrics
-  readonly plan: PlanStats
+  readonly batch: BatchFacts
   readonly freshness: Freshness
   /** Of the groups that wait in the queue, against the version that is trained next. */
   readonly queued: Freshness
@@ -51,14 +51,12 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "truncated", unit: "share", formula: "mean over groups of the share of truncated completions", doc: "Completions cut by the length limit." },
   { name: "grad_norm", unit: "1", formula: "L2 norm of all gradients before clipping", doc: "Far above its usual value: a bad batch or a learning rate too high." },
   { name: "lr", unit: "1", formula: "schedule at this step", doc: "Learning rate of this step." },
-  { name: "samples", unit: "completions", formula: "completions trained", doc: "Completions trained in this step; prompts = samples / group size." },
+  { name: "samples", unit: "completions", formula: "completions trained", doc: "Completions trained in this step; their prompts are `batch/prompts`." },
   { name: "queue/depth", unit: "groups", formula: "groups waiting when the step ended", doc: "Near 0: the trainer waits for rollouts. At its bound: rollouts wait for the trainer." },
   { name: "queue/in_flight", unit: "groups", formula: "groups being generated or scored when the step ended", doc: "Rollout concurrency." },
   { name: "step_seconds, wait_seconds, train_seconds, sync_seconds", unit: "s", formula: "wall-clock of the step and its parts", doc: "Where the step's time went: waiting for groups, computing, publishing weights." },
   { name: "samples_per_second", unit: "completions/s", formula: "samples / step_seconds", doc: "Throughput of the whole loop." },
   { name: "trained_tokens_per_second", unit: "tokens/s", formula: "trained tokens / step_seconds", doc: "Throughput in tokens that carry a gradient." },
-  { name: "batch/pad_share", unit: "share", formula: "1 - real tokens / (rows x length)", doc: "Compute spent on padding." },
-  { name: "batch/dropped", unit: "completions", formula: "completions longer than the token budget", doc: "Never trained; raise train.tokenBudget if this is not 0." },
 ]
 
 const accountNames: Readonly<Record<keyof StepAccount, string>> = {
@@ -68,7 +66,7 @@ const accountNames: Readonly<Record<keyof StepAccount, string>> = {
 
 /** All figures by name; what has no value in this step is left out, never zero. */
 export function stepMetrics(figures: StepFigures): Record<string, number> {
-  const { groups, metrics, plan, freshness, status } = figures
+  const { groups, metrics, batch, freshness, status } = figures
   const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length
   const out: Record<string, number> = {
     "reward/mean": mean(groups.map((group) => group.rewardMean)),
@@ -87,8 +85,9 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
     sync_seconds: figures.syncSeconds,
     samples_per_second: figures.samples / figures.seconds,
     trained_tokens_per_second: metrics.tokens / figures.seconds,
-    "batch/pad_share": plan.padFraction,
-    "batch/dropped": plan.droppedOverBudget,
+  }
+  const set = (name: string, value: number | null): void => {
+    if (value !== null) out[name] = value
   }
   for (const name of new Set(groups.flatMap((group) => Object.keys(group.rewardParts))))
     out[`reward/${name}`] = mean(groups.flatMap((group) => group.rewardParts[name] ?? []))
@@ -105,9 +104,7 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   const { length = null, duration = null, durationP90 = null, environments = {} } = figures.bias ?? {}
   for (const [name, value] of [["length", length], ["duration", duration], ["duration_p90", durationP90]] as const) if (value !== null) out[`bias/${name}`] = value
   for (const [name, value] of Object.entries(environments)) out[`bias/environment_${name}`] = value
-  for (const definition of metricDefinitions) {
-    const value = definition.valueOf(metrics)
-    if (value !== null) out[definition.name] = value
-  }
+  for (const { name, valueOf } of batchMetricDefinitions) set(name, valueOf(batch))
+  for (const { name, valueOf } of metricDefinitions) set(name, valueOf(metrics))
   return out
 }

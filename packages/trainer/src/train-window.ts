@@ -1,5 +1,5 @@
 // One optimizer step: a window of groups becomes advantages, micro-batches with what the objective compares them to, passes and updates.
-import { collate, type MicroBatch, type PlanStats, planBatches, windowTotals } from "@cohort/batching"
+import { type BatchFacts, type MicroBatch, windowTotals } from "@cohort/batching"
 import { addMetrics, EMPTY_METRICS, objectiveDemands, type ObjectiveMetrics, topEntropy } from "@cohort/loss"
 import { learningRate } from "@cohort/model"
 import type { SampleGroup } from "@cohort/rollout"
@@ -14,7 +14,7 @@ export interface TrainedWindow {
   readonly metrics: ObjectiveMetrics
   readonly samples: number
   readonly seconds: number
-  readonly plan: PlanStats
+  readonly batch: BatchFacts
   /** Mean KL that was taken off the rewards, before its coefficient; undefined where none is. */
   readonly klPerCompletion: number | undefined
 }
@@ -25,12 +25,11 @@ export async function trainWindow(options: LoopOptions, groups: readonly SampleG
   const start = clock.now()
   const kl = objectiveDemands(config.objective).referenceInReward ? await klOfRollouts(options, groups) : undefined
   const samples = windowSamples(config, groups, kl)
-  const plan = planBatches(samples, { buckets: options.shapes })
-  for (const sample of plan.droppedOverBudget)
+  const { microBatches, kept, droppedOverBudget, facts } = options.planner.plan(samples, progress.step)
+  for (const sample of droppedOverBudget)
     options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
-  const kept = plan.batches.flatMap((batch) => batch.samples)
   const totals = windowTotals(kept)
-  const batches = await withOwnLogProbs(options, plan.batches.map(({ samples: members, shape }) => collate(members, shape)))
+  const batches = await withOwnLogProbs(options, microBatches)
   const rate = learningRate({ kind: config.train.schedule, peak: config.train.learningRate, warmupSteps: config.train.warmupSteps, totalSteps: config.train.steps }, progress.step)
   let metrics = EMPTY_METRICS
   let gradNorm = 0
@@ -48,7 +47,7 @@ export async function trainWindow(options: LoopOptions, groups: readonly SampleG
     skipped = step.skipped && iteration === 0
     if (step.skipped) break
   }
-  return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, plan: plan.stats, klPerCompletion: kl === undefined ? undefined : meanOf(kl) }
+  return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, batch: facts, klPerCompletion: kl === undefined ? undefined : meanOf(kl) }
 }
 
 /** Adds what the objective compares with: log-probs of the reference policy, and the trainer's own before the step. */

@@ -3,12 +3,12 @@ import { resolveConfig } from "@cohort/config"
 import { refusalOf } from "./trainable.ts"
 
 const config = (maskTruncated: boolean) => resolveConfig({ model: { path: "m" }, data: { source: "d" }, rewards: ["r"], objective: { maskTruncated } })
-const shapes = [{ rows: 4, length: 8 }, { rows: 2, length: 16 }]
+const longest = 16
 const group = (...samples: readonly (readonly [tokens: number, truncated: boolean])[]) => ({ samples: samples.map(([tokens, truncated]) => ({ tokenIds: new Int32Array(tokens), truncated })) })
 
-test("a group is refused when no sample of it fits the longest shape, or all that fit are cut and masked", () => {
-  expect(refusalOf(config(false), shapes, group([16, true], [17, false]))).toBeNull()
-  expect(refusalOf(config(false), shapes, group([17, false], [30, true]))).toBe("over_token_budget")
-  expect(refusalOf(config(true), shapes, group([16, true], [17, false]))).toBe("all_truncated")
-  expect(refusalOf(config(true), shapes, group([16, true], [8, false]))).toBeNull()
+test("a group is refused when no sample of it fits the budget, or all that fit are cut and masked", () => {
+  expect(refusalOf(config(false), longest, group([16, true], [17, false]))).toBeNull()
+  expect(refusalOf(config(false), longest, group([17, false], [30, true]))).toBe("over_token_budget")
+  expect(refusalOf(config(true), longest, group([16, true], [17, false]))).toBe("all_truncated")
+  expect(refusalOf(config(true), longest, group([16, true], [8, false]))).toBeNull()
 })

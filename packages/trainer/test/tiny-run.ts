@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Sample } from "@cohort/batching"
+import { createStepPlanner, type Sample } from "@cohort/batching"
 import { resolveConfig, type RunConfig, type RunConfigInput } from "@cohort/config"
 import { createPolicy, parseModelConfig, randomValues, saveModelFolder } from "@cohort/model"
 import { type GroupRolloutWorker, type SampleGroup, systemClock } from "@cohort/rollout"
@@ -76,7 +76,9 @@ export async function trainOn(backend: EmbeddedBackend, config: RunConfig, group
     samples: (async function* () { yield* groups })(),
   }
   await trainLoop({
-    config, backend: asTrainer(backend), worker, transfer: noTransfer(), shapes: [{ rows: 2, length: 8 }], groupsPerStep, progress, clock: systemClock,
+    config, backend: asTrainer(backend), worker, transfer: noTransfer(), groupsPerStep,
+    // Small, so that a window takes several micro-batches.
+    planner: createStepPlanner({ maxLength: 8, tokenBudget: 16, samplesPerStep: config.train.completionsPerStep, packing: config.train.packing }), progress, clock: systemClock,
     signal: new AbortController().signal, append: () => undefined, exclusively: (body) => body(), giveBack: () => undefined, onUpdate: () => undefined, onSync: () => undefined,
     onStep: async (step, metrics) => {
       figures.push(metrics)

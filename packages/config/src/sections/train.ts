@@ -14,7 +14,12 @@ export const trainSection = v.pipe(
     beta2: v.optional(share("Decay of AdamW's second moment"), 0.999),
     adamEpsilon: v.optional(above(0, "Term added to AdamW's denominator"), 1e-8),
     maxGradNorm: v.optional(above(0, "Gradients are scaled down to this global norm"), 1),
-    tokenBudget: v.optional(autoOr(1, "Tokens per micro-batch, prompts included; auto is the longest sequence the servers allow"), "auto"),
+    tokenBudget: v.optional(autoOr(1, "Tokens per micro-batch, prompts and padding included; auto is the longest sequence the servers allow, at least 2048"), "auto"),
+    samplesPerBatch: v.exactOptional(int(1, "A fixed number of completions per micro-batch, a row each, whatever their length, in place of `train.tokenBudget`")),
+    packing: v.optional(
+      choice(["auto", "packed", "rows"], "Several completions a row, prompts of a group forwarded once (packed), or a row each; auto takes what is cheaper at each step. The loss is the same"),
+      "auto",
+    ),
     iterations: v.optional(int(1, "Optimizer passes over each batch of completions"), 1),
     checkpointEverySteps: v.optional(int(0, "Steps between checkpoints; 0 writes one at the end only"), 50),
     keepCheckpoints: v.optional(int(1, "Checkpoints kept; the oldest goes first"), 3),

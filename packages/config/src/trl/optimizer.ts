@@ -78,11 +78,11 @@ export const optimizerRows: readonly TrlRow[] = [
   same("num_iterations", "train.iterations", 2),
   {
     option: "token_budget",
-    becomes: "`train.tokenBudget`; null is auto, fixed-count mode (0 or less) is not taken",
+    becomes: "`train.tokenBudget`; null is auto, fixed-count mode (0 or less) is `train.samplesPerBatch` = per_device_train_batch_size",
     example: 8192,
-    answer: (value) => {
+    answer: (value, { values }) => {
       if (value === null) return []
-      return numberOf(value) > 0 ? [{ path: "train.tokenBudget", value }] : refuse("micro-batches follow a token budget; their number never changes the loss")
+      return numberOf(value) > 0 ? [{ path: "train.tokenBudget", value }] : [{ path: "train.samplesPerBatch", value: numberOf(values["per_device_train_batch_size"]) }]
     },
   },
   {

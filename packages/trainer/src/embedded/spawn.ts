@@ -1,4 +1,5 @@
 // The embedded backend as the training loop sees it: calls into its thread.
+import type { CostModel } from "@cohort/batching"
 import { type ModelRunner, remoteRunner, type RunnerInfo } from "@cohort/engine"
 import { CohortError } from "@cohort/errors"
 import type { OpenOptions, RuntimeInfo } from "@cohort/tensor"
@@ -10,6 +11,7 @@ import type { FormChoice } from "./form.ts"
 import type { ReadyMessage, RunnerRequest } from "./thread.ts"
 
 export interface SpawnedBackend extends TrainerBackend {
+  readonly packing: CostModel
   readonly info: RuntimeInfo
   readonly parameters: number
   /** Fewer than all where only an adapter is trained. */
@@ -37,6 +39,7 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     info: ready.info,
     parameters: ready.parameters,
     trainedParameters: ready.trainedParameters,
+    packing: ready.packing,
     forwardBackward: (batch, objective) => thread.call("forwardBackward", batch, objective),
     optimStep: (step) => thread.call("optimStep", step),
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),

@@ -1,10 +1,12 @@
 // The thread of the embedded backend: a native call blocks it and nothing else.
+import type { CostModel } from "@cohort/batching"
 import { type ModelRunner, runnerMethods } from "@cohort/engine"
 import { createCompiledRunner } from "@cohort/engine/compiled"
 import { CohortError } from "@cohort/errors"
 import { openRuntime, type OpenOptions, type RuntimeInfo, type TensorRuntime } from "@cohort/tensor"
 import { answerCalls, type Port } from "@cohort/thread"
 import { createEmbeddedBackend, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
+import { stepCost } from "./step-cost.ts"
 
 let backend: EmbeddedBackend | undefined
 let runner: ModelRunner | undefined
@@ -23,13 +25,14 @@ export interface ReadyMessage {
   readonly parameters: number
   readonly trainedParameters: number
   readonly names: readonly string[]
+  readonly packing: CostModel
 }
 
 answerCalls(globalThis as unknown as Port, {
   async open(runtimeOptions: OpenOptions, settings: EmbeddedSettings): Promise<ReadyMessage> {
     runtime = await openRuntime(runtimeOptions)
     backend = createEmbeddedBackend(runtime, settings)
-    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names }
+    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names, packing: stepCost(backend.policy.config, backend.policy.parameters) }
   },
   forwardBackward: (...args: Parameters<EmbeddedBackend["forwardBackward"]>) => backend!.forwardBackward(...args),
   optimStep: (...args: Parameters<EmbeddedBackend["optimStep"]>) => backend!.optimStep(...args),

@@ -1,0 +1,30 @@
+// The shapes that a run may come to use: few enough to try each, close enough that one of them pads little.
+import { type BatchShape, type LadderOptions, ladderShapes, roundLength } from "./ladder.ts"
+
+/** Lengths of neighbouring candidates, each over the other; packed rows are full at any length. */
+const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.5 }
+const SHORTEST = 16
+
+/** Packed rows are at most this long, unless one sample is longer: attention grows with the square, and rows of this length are full already. */
+const LONGEST_PACKED = 4096
+
+/**
+ * Lengths up to the longest sample that may be trained (or of rows that hold several), each with all rows that the budget allows, and with a half, a
+ * quarter and so on of them for what is left over. With a fixed number of rows there are no such parts.
+ */
+export function candidateShapes({ packed, ...options }: LadderOptions & { readonly packed: boolean }): BatchShape[] {
+  const budget = options.tokenBudget ?? Infinity
+  const longest = Math.min(budget, packed ? Math.max(options.maxLength, LONGEST_PACKED) : options.maxLength)
+  // Rounding up must not lift the last length over the budget.
+  const lengths = new Set([roundLength(longest) <= budget ? roundLength(longest) : longest])
+  for (let length = SHORTEST; roundLength(length) < longest; length *= packed ? RATIO.packed : RATIO.rows) lengths.add(roundLength(length))
+  const full = ladderShapes([...lengths].toSorted((a, b) => a - b), options)
+  if (options.rowsPerBatch !== undefined) return full
+  return full.flatMap(({ rows, length }) => partsOf(rows).map((part) => ({ rows: part, length })))
+}
+
+function partsOf(rows: number): number[] {
+  const parts: number[] = []
+  for (let part = rows; part >= 1; part = Math.floor(part / 2)) parts.push(part)
+  return parts
+}

@@ -1,0 +1,126 @@
+// Packed rows, with and without shared prompts, must train what one sample a row trains: through the compiled step itself.
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { collate, collatePacked, type MicroBatch, planPacked, type Sample, trainedPlaces, windowTotals } from "@cohort/batching"
+import { addMetrics, EMPTY_METRICS, type ObjectiveKind, type ObjectiveMetrics, type ObjectiveSpec, windowNormalizer } from "@cohort/loss"
+import { createPolicy, parseModelConfig, type Policy, randomValues } from "@cohort/model"
+import { findRuntime, openRuntime, type TensorRuntime } from "@cohort/tensor"
+import { createTrainStep, type StepForm, type TrainStep } from "./train-step.ts"
+
+const config = parseModelConfig({
+  architectures: ["LlamaForCausalLM"], vocab_size: 19, hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 24,
+  max_position_embeddings: 64, rms_norm_eps: 1e-5, rope_theta: 10_000, tie_word_embeddings: true, initializer_range: 0.4, eos_token_id: 1, hidden_act: "silu",
+})
+
+/** Groups of completions of one prompt; some tokens of a completion are a tool's. */
+const samples: readonly Sample[] = [
+  { prompt: 9, completions: [4, 2, 6] },
+  { prompt: 5, completions: [3, 3] },
+  { prompt: 1, completions: [5] },
+].flatMap(({ prompt, completions }, group) =>
+  completions.map((completion, member): Sample => {
+    const length = prompt + completion
+    const trained = (index: number): boolean => index >= prompt && (index - prompt) % 4 !== 3
+    return {
+      id: `${group}/${member}`, groupId: `${group}`, rolloutId: `${group}/${member}`,
+      tokenIds: Int32Array.from({ length }, (_, index) => (index < prompt ? group * 5 + index * 3 : group + member * 7 + index * 11) % 19),
+      lossMask: Uint8Array.from({ length }, (_, index) => (trained(index) ? 1 : 0)),
+      behaviorLogProbs: Float32Array.from({ length }, (_, index) => (trained(index) ? -2.7 - 0.1 * ((index * 7 + member) % 9) : 0)),
+      versions: Int32Array.from({ length }, (_, index) => (trained(index) ? member : -1)),
+      advantage: member - 0.7, weight: member === 1 ? 0.5 : 1, truncated: false,
+    }
+  }),
+)
+
+const rows = [collate(samples, { rows: 7, length: 16 })]
+const cuts: Readonly<Record<string, readonly MicroBatch[]>> = Object.fromEntries([
+  ["another cut of the samples", samples.toReversed().map((sample) => collate([sample], { rows: 1, length: 16 }))],
+  ...(["never", "always"] as const).map((share): [string, MicroBatch[]] => {
+    const plan = planPacked(samples, { buckets: [{ rows: 1, length: 24 }, { rows: 3, length: 32 }], share, samplesPerRow: 4 })
+    return [share === "always" ? "packed rows that share prompts" : "packed rows", plan.batches.map((batch) => collatePacked(batch, plan.samplesPerRow))]
+  }),
+  ["a sample without a trained token beside", [...rows, collate([{ ...samples[0]!, id: "masked", lossMask: new Uint8Array(13), advantage: 9 }], { rows: 1, length: 13 })]],
+])
+
+const totals = { ...windowTotals(samples), maxCompletionTokens: 8 }
+const specOf = (kind: ObjectiveKind, change: Partial<ObjectiveSpec> = {}): ObjectiveSpec =>
+  ({ kind, epsilonLow: 0.2, epsilonHigh: 0.3, temperature: 0.9, normalizer: windowNormalizer(kind, totals), ...change })
+const specs: readonly ObjectiveSpec[] = [
+  specOf("dapo", { entropyCoefficient: 0.05, windowTokens: totals.trainedTokens }),
+  specOf("grpo", { klCoefficient: 0.1, klUnbiased: true, correction: { mode: "sequence_mask", max: 3 } }),
+  specOf("gspo"),
+  specOf("gspo_token", { offPolicyThreshold: 0.05 }),
+  specOf("luspo", { level: "sequence", entropyThreshold: 2 }),
+  specOf("vespo"),
+]
+
+const library = findRuntime({ env: process.env })
+interface Case {
+  readonly backend: "cpu" | "tensorflow"
+  readonly form: StepForm
+  readonly specs: readonly ObjectiveSpec[]
+  readonly cuts: readonly string[]
+}
+const cases: readonly Case[] = [
+  { backend: "cpu", form: { mode: "eager", precision: "f32" }, specs, cuts: Object.keys(cuts) },
+  // Each shape is compiled: one objective, few shapes.
+  ...(library.status === "found" ? [{ backend: "tensorflow", form: { mode: "xla", precision: "f32" }, specs: [specOf("gspo")], cuts: ["packed rows that share prompts"] } as const] : []),
+]
+
+describe.each(cases)("$backend", ({ backend, form, specs: objectives, cuts: tried }) => {
+  let runtime: TensorRuntime
+  let policy: Policy
+  let reference: Policy
+  let step: TrainStep
+  beforeAll(async () => {
+    runtime = await openRuntime({ backend, threads: 2, ...(library.status === "found" ? { libraryPath: library.runtime.libraryPath } : {}) })
+    policy = createPolicy(runtime, config, randomValues(config, 3))
+    reference = createPolicy(runtime, config, randomValues(config, 4))
+    // The first moment of a step without decay is the gradient, and a learning rate of 0 leaves the weights alone.
+    step = createTrainStep(runtime, { config, trained: policy, weights: policy.weights }, { adamW: { beta1: 0, beta2: 0.9, epsilon: 1e-8, weightDecay: 0 }, entropy: true })
+  })
+  afterAll(() => {
+    step.dispose()
+    policy.dispose()
+    reference.dispose()
+    runtime.close()
+  })
+
+  const withLogProbs = (batch: MicroBatch): MicroBatch => ({
+    ...batch,
+    referenceLogProbs: step.score("logProbs", "reference", batch, 0.9, reference.weights, form),
+    proximalLogProbs: step.score("logProbs", "policy", batch, 0.9, policy.weights, form),
+  })
+
+  /** Metrics and gradients of a window. */
+  function train(batches: readonly MicroBatch[], spec: ObjectiveSpec): { readonly metrics: ObjectiveMetrics; readonly gradients: readonly Float32Array[] } {
+    const needs = spec.klCoefficient !== undefined || spec.correction !== undefined
+    const metrics = batches.map((batch) => (needs ? withLogProbs(batch) : batch)).reduce((sum, batch) => addMetrics(sum, step.forwardBackward(batch, spec, form)), EMPTY_METRICS)
+    step.optimStep({ learningRate: 0, maxGradNorm: 1e9 })
+    return { metrics, gradients: step.moments.first.map((moment) => Float32Array.from(moment.data() as Float32Array)) }
+  }
+
+  test("log-probs of trained tokens do not depend on who shares the row", () => {
+    const trained = (batches: readonly MicroBatch[]): Map<string, number[]> =>
+      new Map(batches.flatMap((batch) => {
+        const values = step.score("logProbs", "policy", batch, 0.9, policy.weights, form)
+        return trainedPlaces(batch).map((places, index): [string, number[]] => [batch.sampleIds[index]!, places.map((at) => values[at]!)])
+      }))
+    const expected = trained(rows)
+    expect(expected.size).toBe(samples.length)
+    for (const name of tried)
+      for (const [id, values] of trained(cuts[name]!)) for (const [at, value] of values.entries()) expect([name, id, Math.abs(value - expected.get(id)![at]!) < 2e-5]).toEqual([name, id, true])
+  })
+
+  describe.each(objectives)("$kind", (spec) => {
+    test.each(tried)("%s: loss, metrics and gradients of one sample a row", (name) => {
+      const expected = train(rows, spec)
+      const other = train(cuts[name]!, spec)
+      for (const [key, value] of Object.entries(expected.metrics)) expect([key, Math.abs(other.metrics[key as keyof ObjectiveMetrics] - value) <= 1e-4 * Math.max(1, Math.abs(value))]).toEqual([key, true])
+      for (const [index, gradient] of expected.gradients.entries()) {
+        const largest = gradient.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+        expect(largest).toBeGreaterThan(0)
+        for (const [at, value] of other.gradients[index]!.entries()) expect(Math.abs(value - gradient[at]!)).toBeLessThanOrEqual(5e-5 * largest)
+      }
+    })
+  })
+})
