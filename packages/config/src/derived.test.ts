@@ -123,6 +123,12 @@ describe("token budget", () => {
     expect(chosen.because).toContain("the servers report no length")
   })
 
+  test("a fixed number of completions stands alone", () => {
+    expect(resolveConfig({ ...minimal, train: { samplesPerBatch: 4, packing: "rows" } }).train.samplesPerBatch).toBe(4)
+    expect(() => resolveConfig({ ...minimal, train: { samplesPerBatch: 4, tokenBudget: 512 } })).toThrow("leave one of the two out")
+    expect(() => resolveConfig({ ...minimal, train: { samplesPerBatch: 4, packing: "packed" } })).toThrow("has a row each")
+  })
+
   test("prompts per step are whole groups", () => {
     expect(promptsPerStep(resolveConfig({ ...minimal, train: { completionsPerStep: 24 } }))).toBe(3)
   })

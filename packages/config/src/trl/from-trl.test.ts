@@ -119,6 +119,11 @@ describe("values that follow from several options", () => {
     expect(convert({ use_peft: false, lora_dropout: 0.05, use_dora: false, max_steps: 1 }).notMapped).toEqual([])
   })
 
+  test("without a token budget micro-batches have a number of completions", () => {
+    expect(settings({ token_budget: 0, per_device_train_batch_size: 4 })).toMatchObject({ "train.samplesPerBatch": 4 })
+    expect(settings({ token_budget: 512, per_device_train_batch_size: 4 })).not.toHaveProperty(["train.samplesPerBatch"])
+  })
+
   test("a share of the steps needs their number", () => {
     expect(settings({ warmup_steps: 0.1, max_steps: 50 })["train.warmupSteps"]).toBe(5)
     expect(convert({ warmup_steps: 0.1 }).notMapped.find(({ option }) => option === "warmup_steps")?.reason).toContain("not known without max_steps")
@@ -129,7 +134,6 @@ describe("values that follow from several options", () => {
     expect(reasonOf({ optim: "adafactor" }, "optim")).toBe("the optimizer is AdamW, not adafactor")
     expect(reasonOf({ lr_scheduler_type: "polynomial" }, "lr_scheduler_type")).toContain("train.schedule takes")
     expect(reasonOf({ report_to: ["neptune"] }, "report_to")).toContain("neptune")
-    expect(reasonOf({ token_budget: 0 }, "token_budget")).toContain("token budget")
     expect(reasonOf({ learning_rate: "fast" }, "learning_rate")).toBe("train.learningRate takes number > 0")
     expect(reasonOf({ max_stalenes: 3 }, "max_stalenes")).toContain("did you mean max_staleness?")
   })
