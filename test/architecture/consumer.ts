@@ -1,5 +1,6 @@
 // `bun run check:packages`: packs every package as it would be published, installs the archives in an empty project outside the workspace, type-checks
-// against the built declarations without the `bun` condition, and runs a program. Not in CI: it builds everything and asks the registry.
+// against the built declarations without the `bun` condition, loads every library, and runs three steps of the quickstart from an empty folder with an empty
+// home, as `bunx @cohort/cli quickstart` would. Not in CI: it builds everything, asks the registry, and fetches the tensor runtime unless COHORT_LIBTENSORFLOW names one.
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -9,6 +10,19 @@ async function run(command: readonly string[], cwd: string): Promise<void> {
   const child = Bun.spawn([...command], { cwd, stdin: "ignore", stdout: "inherit", stderr: "inherit", env: { ...process.env, DO_NOT_TRACK: "1" } })
   const code = await child.exited
   if (code !== 0) throw new Error(`${command.join(" ")} ended with ${code}`)
+}
+
+/** Three steps of the quickstart by the installed command; throws where its one line on stdout is not a summary. */
+async function quickstart(project: string): Promise<void> {
+  const [home, cwd] = [join(project, "home"), join(project, "empty")]
+  await Promise.all([home, cwd].map((folder) => mkdir(folder)))
+  const { XDG_CACHE_HOME: _xdg, COHORT_CACHE: _cache, ...env } = process.env
+  const child = Bun.spawn([join(project, "node_modules/.bin/cohort"), "quickstart", "--train.steps", "3", "--json"], { cwd, stdin: "ignore", stdout: "pipe", stderr: "inherit", env: { ...env, HOME: home } })
+  const [text, code] = await Promise.all([new Response(child.stdout).text(), child.exited])
+  if (code !== 0) throw new Error(`cohort quickstart ended with ${code}`)
+  const { accuracyBefore, accuracyAfter, weightSyncs, seconds } = JSON.parse(text) as { readonly accuracyBefore: number; readonly accuracyAfter: number; readonly weightSyncs: readonly unknown[]; readonly seconds: number }
+  if (accuracyBefore < 0.2 || accuracyAfter < 0.2 || weightSyncs.length !== 3) throw new Error(`cohort quickstart: ${text}`)
+  process.stdout.write(`cohort quickstart: accuracy ${accuracyBefore} before, ${accuracyAfter} after, ${seconds} s\n`)
 }
 
 const published = readWorkspaces().filter(({ kind }) => kind === "package" || kind === "plugin" || kind === "app")
@@ -32,6 +46,7 @@ try {
     await run([process.execPath, "x", "tsc", "--noEmit", "--strict", "--skipLibCheck", "--target", "esnext", "--module", module, "--moduleResolution", resolution, "--types", "bun", "all.ts"], project)
   }
   await run([process.execPath, "all.ts"], project)
+  await quickstart(project)
 } finally {
   await rm(project, { recursive: true, force: true })
 }
