@@ -1,5 +1,5 @@
 // The one definition of each loss metric that users see: name, unit, formula, meaning. The docs table is made from it.
-import type { ObjectiveMetrics } from "./objective.ts"
+import { AGE_BUCKETS, type AgeBucket, type ObjectiveMetrics } from "./objective.ts"
 
 export interface MetricDefinition {
   readonly name: string
@@ -25,6 +25,16 @@ const smallest =
   (unclipped: keyof ObjectiveMetrics) =>
   (metrics: ObjectiveMetrics): number | null =>
     metrics.tokens > 0 ? 1 - metrics[unclipped] : null
+
+/** Mean over the trained tokens of one age. */
+const perTokenOfAge =
+  (figure: "ClipSum" | "KlSum", bucket: AgeBucket) =>
+  (metrics: ObjectiveMetrics): number | null =>
+    metrics[`ageTokens${bucket}`] > 0 ? metrics[`age${figure}${bucket}`] / metrics[`ageTokens${bucket}`] : null
+
+const oldest = AGE_BUCKETS.at(-1)
+const ageName = (bucket: AgeBucket): string => (bucket === oldest ? `${bucket}_up` : `${bucket}`)
+const ageText = (bucket: AgeBucket): string => (bucket === oldest ? `${bucket} or more` : `${bucket}`)
 
 /** Legend: p policy, b behaviour (the sampler), q reference, A advantage, r the objective's ratio (p/b, or p over the proximal policy with a correction; per token or per sequence), N trained tokens of the step. */
 export const metricDefinitions: readonly MetricDefinition[] = [
@@ -231,6 +241,22 @@ export const metricDefinitions: readonly MetricDefinition[] = [
     doc: "Trained tokens that a correction mask, the off-policy mask or the entropy mask removed; they stay in the normalizer.",
     valueOf: perToken("maskedSum"),
   },
+  ...AGE_BUCKETS.flatMap((bucket): MetricDefinition[] => [
+    {
+      name: `clip/region_age_${ageName(bucket)}`,
+      unit: "share",
+      formula: `clip/region over tokens of samples of age ${ageText(bucket)}`,
+      doc: "Age is the version being trained minus the oldest version of the sample. Absent where no such token was trained.",
+      valueOf: perTokenOfAge("ClipSum", bucket),
+    },
+    {
+      name: `kl/behavior_age_${ageName(bucket)}`,
+      unit: "nats per token",
+      formula: `kl/behavior over tokens of samples of age ${ageText(bucket)}`,
+      doc: "How far the policy has moved from the one that sampled, by how long ago that was. Absent where no such token was trained.",
+      valueOf: perTokenOfAge("KlSum", bucket),
+    },
+  ]),
 ]
 
 /**

@@ -1,10 +1,11 @@
 // The metrics of one micro-batch as a vector, computed with the tape off: no metric is part of the gradient.
-import { abs, add, cast, concat, exp, greater, lessEqual, logicalOr, max, minimum, mul, scalar, square, stack, sub, sum, zerosLike } from "@tensorflow/tfjs-core"
+import { abs, add, cast, concat, equal, exp, expandDims, greater, lessEqual, logicalOr, max, minimum, mul, reshape, scalar, square, stack, sub, sum, tensor, zeros, zerosLike } from "@tensorflow/tfjs-core"
 import type { Scalar, Tensor, Tensor1D, Tensor2D } from "@tensorflow/tfjs-core"
 import type { Correction } from "./correction.ts"
 import { withoutGradient } from "./detach.ts"
 import { expMinusLinear } from "./kl.ts"
-import { LOSS_NAMES, MAXIMUM_NAMES, SUM_NAMES } from "./metrics.ts"
+import { AGE_NAMES, LOSS_NAMES, MAXIMUM_NAMES, SUM_NAMES } from "./metrics.ts"
+import { AGE_BUCKETS } from "./objective.ts"
 import type { Surrogate } from "./objectives/definition.ts"
 import { LOG_RATIO_LIMIT, limit, sequenceMean } from "./tokens.ts"
 import type { Tokens } from "./tokens.ts"
@@ -32,13 +33,23 @@ export interface MetricInputs {
  */
 export function metricVector(inputs: MetricInputs): Tensor1D {
   return withoutGradient(() => {
+    const { tokens } = inputs
     const perToken = perTokenMetrics(inputs)
     const sums_KRL = stack(SUM_NAMES.map((name) => perToken[name]))
     const maxima_KRL = stack(MAXIMUM_NAMES.map((name) => perToken[name]))
     // Rows first: a single float32 accumulator stalls at 2^24.
     const sums_K = sum(sum(sums_KRL, 2), 1)
-    return concat([sums_K, max(maxima_KRL, [1, 2]), stack(LOSS_NAMES.map((name) => inputs.losses[name] ?? scalar(0)))]) as Tensor1D
+    return concat([sums_K, ageSums(perToken, tokens), max(maxima_KRL, [1, 2]), stack(LOSS_NAMES.map((name) => inputs.losses[name] ?? scalar(0)))]) as Tensor1D
   })
+}
+
+/** The figures of AGE_NAMES: products with the members of each bucket, no matrix product, which may run in bf16. */
+function ageSums(perToken: Record<PerTokenName, Tensor>, { ages_RL }: Tokens): Tensor {
+  if (ages_RL === undefined) return zeros([AGE_NAMES.length])
+  const bucket_1RL = expandDims(minimum(ages_RL, AGE_BUCKETS.at(-1)!), 0)
+  const members_1BRL = expandDims(cast(equal(bucket_1RL, tensor([...AGE_BUCKETS], [AGE_BUCKETS.length, 1, 1])), "float32"), 0)
+  const figures_F1RL = expandDims(stack([perToken.tokens, add(perToken.clipLowSum, perToken.clipHighSum), perToken.klBehaviorSum]), 1)
+  return reshape(sum(sum(mul(figures_F1RL, members_1BRL), 3), 2), [AGE_NAMES.length])
 }
 
 type PerTokenName = (typeof SUM_NAMES)[number] | (typeof MAXIMUM_NAMES)[number]

@@ -1,6 +1,6 @@
 // The metrics vector that leaves the compiled step, and how the trainer adds it up over an optimizer window.
 import { CohortError } from "@cohort/errors"
-import type { ObjectiveMetrics } from "./objective.ts"
+import { AGE_BUCKETS, type AgeSum, type ObjectiveMetrics } from "./objective.ts"
 
 /** Metrics that add up, in their order within the vector. */
 export const SUM_NAMES = [
@@ -20,6 +20,9 @@ export const SUM_NAMES = [
   "behaviorRatioSquareSum",
 ] as const satisfies readonly (keyof ObjectiveMetrics)[]
 
+/** Metrics by age, which add up: all buckets of one figure, then of the next. */
+export const AGE_NAMES: readonly AgeSum[] = (["Tokens", "ClipSum", "KlSum"] as const).flatMap((figure) => AGE_BUCKETS.map((bucket): AgeSum => `age${figure}${bucket}`))
+
 /** Metrics of which the larger counts. */
 export const MAXIMUM_NAMES = [
   "ratioMax",
@@ -38,7 +41,7 @@ export const MAXIMUM_NAMES = [
 export const LOSS_NAMES = ["loss", "policyLoss", "klLoss", "entropyBonus"] as const satisfies readonly (keyof ObjectiveMetrics)[]
 
 /** Order of the entries in the vector that `policyObjective` returns. */
-export const METRIC_NAMES = [...SUM_NAMES, ...MAXIMUM_NAMES, ...LOSS_NAMES] as const
+export const METRIC_NAMES = [...SUM_NAMES, ...AGE_NAMES, ...MAXIMUM_NAMES, ...LOSS_NAMES] as const
 
 type MetricName = (typeof METRIC_NAMES)[number]
 

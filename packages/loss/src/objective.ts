@@ -83,8 +83,15 @@ export interface VespoSpec {
   readonly lambdaNegative: number
 }
 
+/** Ages in optimizer steps that are counted apart; the last stands for itself and all above. */
+export const AGE_BUCKETS = [0, 1, 2, 3, 4] as const
+export type AgeBucket = (typeof AGE_BUCKETS)[number]
+
+/** Sums over the trained tokens of samples of one age: how many, how many a bound clipped, and their k3 to the behaviour policy. */
+export type AgeSum = `age${"Tokens" | "ClipSum" | "KlSum"}${AgeBucket}`
+
 /** Sums over the trained tokens of one micro-batch; the trainer adds them over the window and divides by `tokens`. */
-export interface ObjectiveMetrics {
+export interface ObjectiveMetrics extends Readonly<Record<AgeSum, number>> {
   readonly tokens: number
   /** Already divided by the window's normalizer: adds up to the step's loss = policyLoss + klLoss - entropyBonus. */
   readonly loss: number

@@ -3,6 +3,7 @@ import * as tf from "@tensorflow/tfjs-core"
 import fc from "fast-check"
 import { evaluate, spec } from "../test/evaluate.ts"
 import type { Case } from "../test/evaluate.ts"
+import { summarizeMetrics } from "./definitions.ts"
 import { addMetrics } from "./metrics.ts"
 import { windowNormalizer } from "./normalizer.ts"
 import type { ObjectiveKind, ObjectiveMetrics, ObjectiveSpec } from "./objective.ts"
@@ -159,6 +160,31 @@ describe.each(kinds)("%s", (kind) => {
     const full = rowGradients(objective, [{ ...row, weight: 1 }])
     const half = rowGradients(objective, [{ ...row, weight: 0.5 }])
     for (const [index, value] of half.gradients[0]!.entries()) close(value * 2, full.gradients[0]![index]!)
+  })
+})
+
+describe("by age", () => {
+  /** One token a row: ratio to the sampler, advantage, age. */
+  const rows = [[1.5, 1, 0], [1, 1, 0], [0.5, -1, 1], [2, 1, 4], [1, -1, 9], [1.1, 1, -1]] as const
+  const batch: Case = { ...batchOf(rows.map(([ratio, advantage]) => ({ advantage, tokens: [[Math.log(ratio) - 2, -2]] as [number, number][] }))), ages: rows.flatMap(([, , age]) => [age, age]) }
+  const k3 = (ratio: number): number => ratio - 1 - Math.log(ratio)
+
+  test("clipped shares and KL are of the tokens of each age; the last bucket holds all above, unknown ages are in none", () => {
+    const summary = summarizeMetrics(evaluate(spec(), batch).metrics)
+    expect(summary["clip/region_age_0"]).toBeCloseTo(0.5, 6)
+    expect(summary["clip/region_age_1"]).toBeCloseTo(1, 6)
+    expect(summary["clip/region_age_4_up"]).toBeCloseTo(0.5, 6)
+    expect(summary["kl/behavior_age_0"]).toBeCloseTo(k3(1.5) / 2, 5)
+    expect(summary["kl/behavior_age_1"]).toBeCloseTo(k3(0.5), 5)
+    expect(summary["kl/behavior_age_4_up"]).toBeCloseTo(k3(2) / 2, 5)
+    for (const age of [2, 3]) expect([summary[`clip/region_age_${age}`], summary[`kl/behavior_age_${age}`]]).toEqual([null, null])
+  })
+
+  test("without ages there are no such figures, and the others are the same", () => {
+    const { ages: _, ...bare } = batch
+    const summary = summarizeMetrics(evaluate(spec(), bare).metrics)
+    const aged = summarizeMetrics(evaluate(spec(), batch).metrics)
+    for (const [name, value] of Object.entries(summary)) expect([name, value]).toEqual([name, name.includes("_age_") ? null : aged[name]!])
   })
 })
 

@@ -17,12 +17,14 @@ interface Token {
 }
 interface Sequence {
   readonly advantage: number
+  readonly age: number
   readonly tokens: readonly Token[]
 }
 
 const logProb = fc.float({ min: -3, max: Math.fround(-0.01), noNaN: true })
 const sequence: fc.Arbitrary<Sequence> = fc.record({
   advantage: fc.float({ min: -2, max: 2, noNaN: true }),
+  age: fc.integer({ min: -1, max: 6 }),
   tokens: fc.array(
     fc.record({ logProb, behavior: logProb, reference: logProb, entropy: fc.float({ min: 0, max: 2, noNaN: true }), trained: fc.boolean() }),
     { minLength: 1, maxLength: 4 },
@@ -33,7 +35,7 @@ const sequence: fc.Arbitrary<Sequence> = fc.record({
 function layOut(rows: readonly (readonly Sequence[])[], packed: boolean): Case {
   const length = Math.max(...rows.map((row) => row.reduce((sum, { tokens }) => sum + tokens.length, 0))) + 1
   const cells = rows.flatMap((row) => {
-    const filled = row.flatMap((one, index) => one.tokens.map((token) => ({ token, index, advantage: one.advantage })))
+    const filled = row.flatMap((one, index) => one.tokens.map((token) => ({ token, index, advantage: one.advantage, age: one.age })))
     return Array.from({ length }, (_, at) => filled[at])
   })
   return {
@@ -44,6 +46,7 @@ function layOut(rows: readonly (readonly Sequence[])[], packed: boolean): Case {
     reference: cells.map((cell) => cell?.token.reference ?? -Infinity),
     entropy: cells.map((cell) => cell?.token.entropy ?? Number.NaN),
     advantages: cells.map((cell) => cell?.advantage ?? 0),
+    ages: cells.map((cell) => cell?.age ?? -1),
     mask: cells.map((cell) => (cell?.token.trained === true ? 1 : 0)),
     ...(packed ? { sequences: { index: cells.map((cell) => cell?.index ?? -1), perRow: Math.max(...rows.map((row) => row.length)) } } : {}),
   }

@@ -25,6 +25,8 @@ export interface ObjectiveInputs {
   readonly referenceLogProbs_N?: Tensor1D
   /** Trainer's own log-prob before the first optimizer step on this batch; read when `objectiveNeeds(spec).proximal`. Without it the current policy's value is taken: ratio 1. */
   readonly proximalLogProbs_N?: Tensor1D
+  /** Age of each token's sample in optimizer steps, -1 where unknown; for metrics by age. */
+  readonly ages_N?: Tensor1D
   /** For rows that hold several sequences: which one each token belongs to. Without it a row is one sequence. */
   readonly sequences?: RowSequences
   /** The numbers of `objectiveScalars(spec)` as scalar tensors, so that one compiled function serves every window. */
@@ -51,6 +53,7 @@ export interface Tokens {
   readonly weights_RL: Tensor2D
   readonly missing_RL: Tensor2D
   readonly entropy_RL: Tensor2D
+  readonly ages_RL: Tensor2D | undefined
   readonly reference_RL: Tensor2D | undefined
   readonly proximal_RL: Tensor2D | undefined
 }
@@ -81,6 +84,7 @@ export function cleanTokens(inputs: ObjectiveInputs): Tokens {
     weights_RL: clean(inputs.weights_N),
     missing_RL: sub(mask_RL, mul(mask_RL, cast(isRecorded_RL, "float32"))),
     entropy_RL: inputs.entropy_N === undefined ? zeros_RL : clean(inputs.entropy_N),
+    ages_RL: inputs.ages_N === undefined ? undefined : to_RL(inputs.ages_N),
     reference_RL: inputs.referenceLogProbs_N === undefined ? undefined : clean(inputs.referenceLogProbs_N),
     proximal_RL: inputs.proximalLogProbs_N === undefined ? undefined : clean(inputs.proximalLogProbs_N),
   }

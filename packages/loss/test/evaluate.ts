@@ -21,6 +21,7 @@ export interface Case {
   readonly entropy?: ArrayLike<number>
   readonly reference?: ArrayLike<number>
   readonly proximal?: ArrayLike<number>
+  readonly ages?: ArrayLike<number>
   readonly sequences?: { readonly index: readonly number[]; readonly perRow: number }
 }
 
@@ -54,6 +55,7 @@ function lossOf(objective: ObjectiveSpec, batch: Omit<Case, "logProbs">, logProb
     mask_N: vector(batch.mask),
     ...(batch.reference === undefined ? {} : { referenceLogProbs_N: vector(batch.reference) }),
     ...(batch.proximal === undefined ? {} : { proximalLogProbs_N: vector(batch.proximal) }),
+    ...(batch.ages === undefined ? {} : { ages_N: vector(batch.ages) }),
     ...(batch.sequences === undefined ? {} : { sequences: { index_N: tf.tensor1d([...batch.sequences.index], "int32"), perRow: batch.sequences.perRow } }),
     ...(entropy_N === undefined ? {} : { entropy_N: entropy_N as tf.Tensor1D }),
     scalars: Object.fromEntries(Object.entries(objectiveScalars(objective)).map(([name, value]) => [name, tf.scalar(value)])),

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { batchMetricDefinitions } from "@cohort/batching"
+import { holds, parseCondition } from "@cohort/config"
 import { EMPTY_METRICS, metricDefinitions } from "@cohort/loss"
 import { type Freshness, freshnessOf, type SampleGroup } from "@cohort/rollout"
 import { type StepFigures, stepMetricDefinitions, stepMetrics } from "./step-metrics.ts"
@@ -44,6 +45,14 @@ test("what the batches held: completions, prompts, and shares of what was comput
   expect(stepMetrics(figures)).toMatchObject({
     "batch/completions": 4, "batch/prompts": 2, "batch/trained_share": 0.4, "batch/forwarded_share": 0.5, "batch/pad_share": 0.5, "batch/packing_ratio": 1.5, "batch/row_imbalance": 1, "batch/dropped": 1,
   })
+})
+
+test("a limit may be set on the figures of one age", () => {
+  const metrics = stepMetrics({ ...figures, metrics: { ...figures.metrics, ageTokens4: 8, ageClipSum4: 2, ageKlSum4: 0.8 } })
+  expect(metrics).toMatchObject({ "clip/region_age_4_up": 0.25, "kl/behavior_age_4_up": 0.1 })
+  expect(holds(parseCondition("clip/region_age_4_up <= 0.2"), metrics)).toBe(false)
+  expect(holds(parseCondition("kl/behavior_age_4_up <= 0.2"), metrics)).toBe(true)
+  expect(holds(parseCondition("kl/behavior_age_2 <= 0.2"), metrics)).toBeUndefined()
 })
 
 test("what was dropped counts by reason, what did not occur is absent", () => {

@@ -31,14 +31,16 @@ const samples: readonly Sample[] = [
   }),
 )
 
-const rows = [collate(samples, { rows: 7, length: 16 })]
+/** Policy version being trained: ages are among the metrics. */
+const version = 3
+const rows = [collate(samples, { rows: 7, length: 16 }, { version })]
 const cuts: Readonly<Record<string, readonly MicroBatch[]>> = Object.fromEntries([
-  ["another cut of the samples", samples.toReversed().map((sample) => collate([sample], { rows: 1, length: 16 }))],
+  ["another cut of the samples", samples.toReversed().map((sample) => collate([sample], { rows: 1, length: 16 }, { version }))],
   ...(["never", "always"] as const).map((share): [string, MicroBatch[]] => {
     const plan = planPacked(samples, { buckets: [{ rows: 1, length: 24 }, { rows: 3, length: 32 }], share, samplesPerRow: 4 })
-    return [share === "always" ? "packed rows that share prompts" : "packed rows", plan.batches.map((batch) => collatePacked(batch, plan.samplesPerRow))]
+    return [share === "always" ? "packed rows that share prompts" : "packed rows", plan.batches.map((batch) => collatePacked(batch, plan.samplesPerRow, { version }))]
   }),
-  ["a sample without a trained token beside", [...rows, collate([{ ...samples[0]!, id: "masked", lossMask: new Uint8Array(13), advantage: 9 }], { rows: 1, length: 13 })]],
+  ["a sample without a trained token beside", [...rows, collate([{ ...samples[0]!, id: "masked", lossMask: new Uint8Array(13), advantage: 9 }], { rows: 1, length: 13 }, { version })]],
 ])
 
 const totals = { ...windowTotals(samples), maxCompletionTokens: 8 }
@@ -114,6 +116,7 @@ describe.each(cases)("$backend", ({ backend, form, specs: objectives, cuts: trie
   describe.each(objectives)("$kind", (spec) => {
     test.each(tried)("%s: loss, metrics and gradients of one sample a row", (name) => {
       const expected = train(rows, spec)
+      expect([expected.metrics.ageTokens1, expected.metrics.ageTokens2, expected.metrics.ageTokens3]).toEqual([5, 5, 10])
       const other = train(cuts[name]!, spec)
       for (const [key, value] of Object.entries(expected.metrics)) expect([key, Math.abs(other.metrics[key as keyof ObjectiveMetrics] - value) <= 1e-4 * Math.max(1, Math.abs(value))]).toEqual([key, true])
       for (const [index, gradient] of expected.gradients.entries()) {

@@ -89,6 +89,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
             weights_N: column("weights"),
             ...(columns.includes("referenceLogProbs") ? { referenceLogProbs_N: column("referenceLogProbs") } : {}),
             ...(columns.includes("proximalLogProbs") ? { proximalLogProbs_N: column("proximalLogProbs") } : {}),
+            ...(columns.includes("ages") ? { ages_N: column("ages") } : {}),
             ...(needsEntropy ? { entropy_N: entropies(logits_NV, temperature) as Tensor1D } : {}),
             ...(sequence_N === undefined ? {} : { sequences: { index_N: sequence_N as Tensor1D, perRow: samplesPerRow } }),
             scalars,
@@ -198,10 +199,10 @@ interface BatchTensors {
 }
 
 /** Per-token arrays of a batch that the step reads. */
-type BatchColumn = "lossMask" | "behaviorLogProbs" | "advantages" | "weights" | "referenceLogProbs" | "proximalLogProbs"
+type BatchColumn = "lossMask" | "behaviorLogProbs" | "advantages" | "weights" | "referenceLogProbs" | "proximalLogProbs" | "ages"
 
 function columnsOf(batch: MicroBatch): readonly BatchColumn[] {
-  const optional = (["referenceLogProbs", "proximalLogProbs"] as const).filter((name) => batch[name] !== undefined)
+  const optional = (["referenceLogProbs", "proximalLogProbs", "ages"] as const).filter((name) => batch[name] !== undefined)
   return ["lossMask", "behaviorLogProbs", "advantages", "weights", ...optional]
 }
 
