@@ -39,7 +39,7 @@ export async function temporaryFolder(): Promise<string> {
 }
 
 type Section = "model" | "data" | "rollout" | "staleness" | "train" | "objective" | "inference" | "transfer" | "eval"
-export type Patch = { readonly [Name in Section]?: Partial<NonNullable<RunConfigInput[Name]>> } & Pick<RunConfigInput, "rewards">
+export type Patch = { readonly [Name in Section]?: Partial<NonNullable<RunConfigInput[Name]>> } & Pick<RunConfigInput, "rewards" | "environments">
 
 /** Sixteen completions a step, four steps, nothing compiled: over in seconds. */
 export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
@@ -49,6 +49,7 @@ export function faultyConfig(runDir: string, patch: Patch): RunConfigInput {
     seed: 1,
     model: { path: join(repository, "models/arithmetic-1m"), ...patch.model },
     rewards: patch.rewards ?? [{ use: "reward-math", options: { strict: true } }],
+    environments: patch.environments ?? [],
     data: { source: "env-arithmetic", options: { style: "bare" }, maxPromptTokens: 8, ...patch.data },
     rollout: { groupSize: 4, maxCompletionTokens: 8, generateTimeoutMs: 60_000, ...patch.rollout },
     staleness: { maxSteps: 2, ...patch.staleness },

@@ -11,20 +11,21 @@ export const eosTokenId = 2
 const folder = join(repository, "models/arithmetic-1m")
 const steps = 8
 
-/** @param write the tokens after the prompt, from the completion's seed; past their end come stop tokens. */
-export async function scriptedEngine(write: (seed: number) => readonly number[], maxModelLength = 64): Promise<ScriptedEngine> {
-  const starts = new Map<number, number>()
+/** @param write the tokens after the prompt, from the completion's seed and the prompt's ids, which end before the last; past their end come stop tokens. */
+export async function scriptedEngine(write: (seed: number, promptIds: readonly number[]) => readonly number[], maxModelLength = 64): Promise<ScriptedEngine> {
+  const prompts = new Map<number, readonly number[]>()
   const runner: ModelRunner = {
     info: { slots: 16, maxModelLength, vocabSize: 100, chunkSizes: [1, steps], parameters: 0, dtype: "f32", backend: "script" },
     async prefill(requests) {
-      for (const { tokenIds, slots } of requests) for (const slot of slots) starts.set(slot, tokenIds.length)
+      for (const { tokenIds, slots } of requests) for (const slot of slots) prompts.set(slot, [...tokenIds])
     },
     async decode(inputs, count) {
       // A turn of the event loop, as native work takes: without it nothing else would ever run.
       await Bun.sleep(1)
       const tokenIds = inputs.flatMap(({ slot, seed, position }) => {
-        const tokens = write(seed)
-        const done = position - starts.get(slot)!
+        const prompt = prompts.get(slot)!
+        const tokens = write(seed, prompt)
+        const done = position - prompt.length
         return Array.from({ length: count }, (_, i) => tokens[done + i] ?? eosTokenId)
       })
       return { steps: count, tokenIds: Int32Array.from(tokenIds), logProbs: new Float32Array(tokenIds.length).fill(-0.5) }

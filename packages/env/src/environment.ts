@@ -14,7 +14,8 @@ export interface Tool<Input = JsonObject> {
   run(input: Input, ctx: EpisodeContext): Awaitable<Json>
 }
 
-export type ToolSet = Readonly<Record<string, Tool<never> | Tool>>
+/** Tools by name; each takes what its own schema gives. */
+export type ToolSet = Readonly<Record<string, Tool<unknown>>>
 
 /** What `reset` may return: text appended to the last user message, or messages appended to the prompt. */
 export type Observation = string | readonly Message[]

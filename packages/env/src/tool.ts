@@ -1,7 +1,16 @@
 // What every tool is good for, wherever it runs: the parameters it shows to the model, and a call with its arguments checked.
 import type { StandardSchemaV1 } from "@standard-schema/spec"
-import type { EpisodeContext, Tool, ToolSet } from "./environment.ts"
+import type { EpisodeContext, Tool } from "./environment.ts"
 import type { Awaitable, Json, JsonObject } from "./json.ts"
+
+/**
+ * Types `run` by the schema beside it; returns its argument.
+ *
+ * @example tool({ description: "Doubles x.", input: v.object({ x: v.number() }), run: ({ x }) => 2 * x })
+ */
+export function tool<Input = JsonObject>(definition: Tool<Input>): Tool<Input> {
+  return definition
+}
 
 const anyObject: JsonObject = { type: "object", properties: {} }
 
@@ -11,8 +20,8 @@ const anyObject: JsonObject = { type: "object", properties: {} }
  *
  * @example toolParameters({ description: "Now.", run: () => 0 }) // { type: "object", properties: {} }
  */
-export function toolParameters(tool: { readonly parameters?: JsonObject; readonly input?: StandardSchemaV1<unknown, unknown> }): JsonObject {
-  return tool.parameters ?? derivedParameters(tool.input) ?? anyObject
+export function toolParameters(of: Pick<Tool<unknown>, "parameters" | "input">): JsonObject {
+  return of.parameters ?? derivedParameters(of.input) ?? anyObject
 }
 
 /**
@@ -21,9 +30,7 @@ export function toolParameters(tool: { readonly parameters?: JsonObject; readonl
  * @throws Error naming the argument for what does not fit `input`; what the tool throws
  * @example await callTool(add, { a: 1, b: 2 }, ctx) // 3
  */
-export function callTool(tool: ToolSet[string], args: JsonObject, ctx: EpisodeContext): Awaitable<Json> {
-  // A tool set holds tools of many input types; the input is what the tool's own schema returned, or the object the model wrote.
-  const called = tool as Tool<unknown>
+export function callTool(called: Tool<unknown>, args: JsonObject, ctx: EpisodeContext): Awaitable<Json> {
   const checked = called.input === undefined ? { value: args } : called.input["~standard"].validate(args)
   if (checked instanceof Promise) return checked.then((later) => called.run(inputOf(later), ctx))
   return called.run(inputOf(checked), ctx)

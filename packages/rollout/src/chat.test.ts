@@ -54,3 +54,17 @@ test("where the template writes something else before the ending, what is rememb
   const generated = Int32Array.from([0])
   for (const id of ["one", "a", "three"]) expect(text(continuationIds(withIds, generated, [{ ...call, id }], [tool], []))).toBe("<tool>2\0")
 })
+
+test("a template that refuses several calls in one turn still ends it and shows every answer", () => {
+  const single: EpisodeTokenizer = {
+    ...plainTokenizer,
+    encodePrompt(prompt, tools) {
+      if (typeof prompt !== "string" && prompt.some(({ tool_calls }) => (tool_calls ?? []).length > 1)) throw new Error("only single tool-calls at once")
+      return plainTokenizer.encodePrompt(prompt, tools)
+    },
+  }
+  const generated = Int32Array.from([...idsOf("x"), 0])
+  expect(text(continuationIds(single, generated, [call, call], [tool, { ...tool, content: "3" }], []))).toBe("\n<tool>2\0\n<tool>3\0\n<assistant>")
+  const refusing: EpisodeTokenizer = { ...plainTokenizer, encodePrompt: () => { throw new Error("no tools here") } }
+  expect(() => continuationIds(refusing, generated, [call, call], [tool], [])).toThrow("no tools here")
+})

@@ -46,7 +46,7 @@ export function continuationIds(
   messages: readonly Message[],
   tools: readonly ToolSchema[],
 ): Int32Array | RolloutFailure {
-  const ending = endingAfter(tokenizer, calls, messages, tools)
+  const ending = endingOfTurn(tokenizer, calls, messages, tools)
   const stop = generatedIds.at(-1)
   const at = stop === undefined ? -1 : ending.indexOf(stop)
   if (at >= 0) return ending.slice(at + 1)
@@ -54,6 +54,17 @@ export function continuationIds(
   const plain = calls.length === 0 ? ending : endingAfter(tokenizer, [], messages, tools)
   if (plain.length > 0) return plain
   return failed("template_broken", "the chat template writes nothing after an assistant turn", false)
+}
+
+/** The ending of the turn; where a template refuses several calls in one turn, as Llama 3's do, that of a turn with the last of them. */
+function endingOfTurn(tokenizer: EpisodeTokenizer, calls: readonly ToolCall[], messages: readonly Message[], tools: readonly ToolSchema[]): Int32Array {
+  if (calls.length < 2) return endingAfter(tokenizer, calls, messages, tools)
+  try {
+    return endingAfter(tokenizer, calls, messages, tools)
+  } catch {
+    // Refused for another reason, the second rendering says so.
+    return endingAfter(tokenizer, calls.slice(-1), messages, tools)
+  }
 }
 
 /** What a stand-in conversation holds before the ending, by the shape of the turn: with the same before, the ending begins there again. */

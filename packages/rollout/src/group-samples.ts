@@ -1,9 +1,9 @@
 // A scored group as training rows: advantages from the injected rule, one number per rollout on every row of it.
 import type { Sample } from "@cohort/batching"
 import type { PromptRow } from "@cohort/env"
-import type { Episode } from "./episode.ts"
+import type { Episode, EpisodeEnd } from "./episode.ts"
 import { failed, type RolloutFailure } from "./generation.ts"
-import type { SampleGroup } from "./protocol.ts"
+import type { EpisodeFigures, SampleGroup } from "./protocol.ts"
 import type { MemberScore } from "./scoring.ts"
 
 /** Rewards of a group's members to one advantage each; null when the group gives none. */
@@ -56,8 +56,16 @@ export function buildSampleGroup(
     completionTokens: members.reduce((sum, { episode }) => sum + episode.completionIds.length, 0),
     truncatedShare: mean(members.map(({ episode }) => (episode.truncated ? 1 : 0))),
     repetition: mean(members.map(({ episode }) => repetitionOf(episode.completionIds))),
+    episodes: figuresOf(members.map(({ episode }) => episode)),
     queuedAtMs: identity.startedAtMs,
   }
+}
+
+function figuresOf(episodes: readonly Episode[]): EpisodeFigures {
+  const ends: Partial<Record<EpisodeEnd, number>> = {}
+  for (const { endedBy } of episodes) ends[endedBy] = (ends[endedBy] ?? 0) + 1
+  const sum = (of: (episode: Episode) => number): number => episodes.reduce((total, episode) => total + of(episode), 0)
+  return { turns: sum(({ turns }) => turns), toolCalls: sum(({ toolCalls }) => toolCalls), toolFailures: sum(({ toolFailures }) => toolFailures), ends }
 }
 
 /** Share of 4-grams that occurred before; 0 for fewer than two of them. */

@@ -1,6 +1,7 @@
 // The rollout side as the trainer sees it; a run accepts any implementation.
 import type { Sample } from "@cohort/batching"
 import type { PromptRow } from "@cohort/env"
+import type { EpisodeEnd } from "./episode.ts"
 
 /** Where a group's time went; for the account of the trainer's waiting. Times as `Clock.now()`. */
 export interface GroupTiming {
@@ -15,6 +16,15 @@ export interface GroupTiming {
 
 /** Why no group may start: finished groups wait for room, the policy says so, the servers are full, the worker is paused. */
 export type AdmissionBlock = "queue" | "policy" | "servers" | "paused"
+
+/** How the rollouts of a group went, summed over them. */
+export interface EpisodeFigures {
+  readonly turns: number
+  readonly toolCalls: number
+  readonly toolFailures: number
+  /** Rollouts by why they ended; those that did not occur are absent. */
+  readonly ends: Readonly<Partial<Record<EpisodeEnd, number>>>
+}
 
 /** A finished group: the completions of one prompt occurrence, scored, with advantages. */
 export interface SampleGroup {
@@ -41,6 +51,7 @@ export interface SampleGroup {
   /** Mean over the rollouts of the share of 4-grams that occurred before in the same rollout. */
   readonly repetition?: number
   readonly timing?: GroupTiming
+  readonly episodes?: EpisodeFigures
   readonly startedAtMs: number
   readonly queuedAtMs: number
 }

@@ -65,12 +65,13 @@ test("a group reward sees all rollouts, again on a retry", async () => {
 })
 
 test("samples: one advantage per rollout on each of its rows, ages and figures of the group", async () => {
-  const forked = episode(1, { truncated: true, rows: [...episode(1).rows, ...episode(1).rows] })
+  const forked = episode(1, { truncated: true, endedBy: "window", turns: 2, toolCalls: 3, toolFailures: 1, rows: [...episode(1).rows, ...episode(1).rows] })
   const scored = (one: Episode, total: number) => ({ episode: one, score: { kind: "scored" as const, total, parts: total > 1 ? { a: total, extra: 1 } : { a: total } } })
   const identity = { id: "g0", occurrence: 0, row: { id: "r", prompt: "p" }, startedAtMs: 5 }
   const group = buildSampleGroup(identity, [scored(episode(0), 1), scored(forked, 3)], { advantages: (rewards) => rewards.map((reward) => reward - 2), filterZeroSpread: true })
   expect(group).toMatchObject({
     rewardMean: 2, rewardSpread: 1, rewardParts: { a: 2, extra: 1 }, oldestVersion: 3, trainedTokens: 6, completionTokens: 4, truncatedShare: 0.5,
+    episodes: { turns: 3, toolCalls: 3, toolFailures: 1, ends: { stop: 1, window: 1 } },
     samples: [{ id: "g0.0.1/0", advantage: -1 }, { id: "g0.1.1/0", advantage: 1, truncated: true }, { id: "g0.1.1/1", advantage: 1, weight: 1 }],
   })
 })

@@ -47,7 +47,7 @@ describe("tool calls", () => {
     ["no arguments", '<tool_call>{"name":"now"}</tool_call>', undefined, { calls: [["now", {}]] }],
     ["OpenAI's nesting", `<tool_call>{"id":"c1","type":"function","function":${addJson}}</tool_call>`, undefined, { calls: [[...add, "c1"]] }],
     ["Mistral's list", `[TOOL_CALLS] [{"name":"add","arguments":{"a":1,"b":2},"id":"abcdefghi"}]</s>`, undefined, { calls: [[...add, "abcdefghi"]] }],
-    ["Mistral's newer form", 'ok[TOOL_CALLS]add[ARGS]{"a":1,"b":2}[TOOL_CALLS]now[CALL_ID]x1[ARGS]{}', undefined, { content: "ok", calls: [add, ["now", {}, "x1"]] }],
+    ["Mistral's newer form", 'ok[TOOL_CALLS]add[ARGS]{"a":1,"b":2}[TOOL_CALLS]now[CALL_ID]x1[ARGS]{}', undefined, { content: "ok", calls: [[...add, "call00000"], ["now", {}, "x1"]] }],
     ["Llama 3 with its tag", '<|python_tag|>{"name":"add","parameters":{"a":1,"b":2}}<|eom_id|>', undefined, { calls: [add] }],
     ["Llama 3, two calls", '<|python_tag|>{"name":"add","parameters":{"a":1,"b":2}}; {"name":"now","parameters":{}}', undefined, { calls: [add, ["now", {}]] }],
     ["JSON alone that names a tool", '{"name":"add","parameters":{"a":1,"b":2}}<|eot_id|>', { toolNames: ["add"] }, { calls: [add] }],

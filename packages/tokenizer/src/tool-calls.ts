@@ -66,7 +66,13 @@ function mistral(text: string): FoundCalls {
     const [, name, id, args = ""] = named
     return [toCall({ name, id, arguments: parseJson(args) ?? args }, body)]
   })
-  return gather(keepMalformed(before, "[TOOL_CALLS]", pieces), pieces)
+  const named = pieces.map((piece, at) => (isMalformed(piece) || piece.id !== undefined ? piece : { ...piece, id: mistralId(at) }))
+  return gather(keepMalformed(before, "[TOOL_CALLS]", named), named)
+}
+
+/** Mistral's templates refuse calls and answers without an id of nine letters and digits, which its models do not always write. */
+function mistralId(at: number): string {
+  return `call${String(at).padStart(5, "0")}`
 }
 
 function llama(text: string): FoundCalls {

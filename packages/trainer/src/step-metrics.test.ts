@@ -11,6 +11,7 @@ function groupOf(occurrence: number, versions: readonly [number, number], reward
   return {
     id: `g${occurrence}`, occurrence, row: { id: "r", prompt: "p" }, rewards, rolloutIds: [`g${occurrence}.0.1`, `g${occurrence}.1.1`], memberParts: rewards.map((exact) => ({ exact })), rewardMean: mean, rewardParts: { exact: mean },
     rewardSpread: Math.abs(rewards[0] - mean), oldestVersion: Math.min(...versions), trainedTokens: 8, completionTokens: 8, truncatedShare: 0.5, repetition: 0.25, startedAtMs: 0, queuedAtMs: 1,
+    episodes: { turns: 3, toolCalls: 4 * occurrence, toolFailures: occurrence, ends: occurrence === 0 ? { stop: 2 } : { stop: 1, window: 1 } },
     samples: versions.map((version, member) => ({
       id: `g${occurrence}.${member}.1/0`, groupId: `g${occurrence}`, rolloutId: `g${occurrence}.${member}.1`, tokenIds: new Int32Array(5), lossMask: Uint8Array.of(0, 1, 1, 1, 1),
       behaviorLogProbs: new Float32Array(5), versions: Int32Array.of(-1, version, version, version, version), advantage: rewards[member]! - mean, weight: 1, truncated: false,
@@ -59,6 +60,13 @@ test("what was dropped counts by reason, what did not occur is absent", () => {
   expect(stepMetrics(figures)).toMatchObject({ "dropped/zero_spread": 3, "dropped/surplus": 2, "failed/reward_failed": 1, "reward/zero_spread": 0.5, repetition: 0.25, truncated: 0.5 })
   const quiet = stepMetrics({ ...figures, drops: { groups: {}, rollouts: {} }, bias: undefined, queued: freshnessOf([], 8) })
   expect(Object.keys(quiet).filter((name) => /^(dropped|failed|bias|queue\/age)/.test(name))).toEqual([])
+})
+
+test("how rollouts went: their turns, why they ended, their calls", () => {
+  const metrics = stepMetrics(figures)
+  expect(metrics).toMatchObject({ turns: 1.5, "ended/stop": 0.75, "ended/window": 0.25, "tools/calls": 1, "tools/failures": 0.25 })
+  const plain = stepMetrics({ ...figures, groups: [groups[0]!] })
+  expect(Object.keys(plain).filter((name) => /^(ended|tools)/.test(name))).toEqual(["ended/stop"])
 })
 
 test("every figure has its definition, and every definition its figure", () => {

@@ -48,7 +48,11 @@ export const stepMetricDefinitions: readonly { readonly name: string; readonly u
   { name: "bias/length, bias/duration, bias/duration_p90", unit: "ratio", formula: "mean (90th percentile) over trained groups / over all groups that ended, of the last 512", doc: "Far from 1: short or fast rollouts reach the trainer more often than they are drawn." },
   { name: "bias/environment_<name>", unit: "ratio", formula: "share of the environment among trained groups / among all groups that ended, of the last 512", doc: "Far from 1: rows of this environment are trained more or less often than they are drawn. none: rows without one." },
   { name: "length/mean", unit: "tokens", formula: "completion tokens / completions", doc: "Mean completion length, stop tokens included." },
-  { name: "truncated", unit: "share", formula: "mean over groups of the share of truncated completions", doc: "Completions cut by the length limit." },
+  { name: "turns", unit: "turns", formula: "turns of the model / completions", doc: "Mean turns of a rollout; 1 without tools and environment." },
+  { name: "ended/<why>", unit: "share", formula: "completions that ended for that reason / completions", doc: "stop: the model was done. environment: the environment was. length, window, turns, toolRounds, episodeTokens: a limit cut it; window is what the server can hold. Absent where none did." },
+  { name: "tools/calls", unit: "calls", formula: "tool calls / completions", doc: "Calls per rollout; absent where nothing was called." },
+  { name: "tools/failures", unit: "share", formula: "calls answered with an error / calls", doc: "Unreadable calls, wrong arguments, unknown names, exceptions, missed deadlines." },
+  { name: "truncated", unit: "share", formula: "mean over groups of the share of truncated completions", doc: "Completions cut by any limit." },
   { name: "grad_norm", unit: "1", formula: "L2 norm of all gradients before clipping", doc: "Far above its usual value: a bad batch or a learning rate too high." },
   { name: "lr", unit: "1", formula: "schedule at this step", doc: "Learning rate of this step." },
   { name: "samples", unit: "completions", formula: "completions trained", doc: "Completions trained in this step; their prompts are `batch/prompts`." },
@@ -98,6 +102,7 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   for (const [reason, count] of Object.entries(figures.drops?.groups ?? {})) out[`dropped/${reason}`] = count
   for (const [reason, count] of Object.entries(figures.drops?.rollouts ?? {})) out[`failed/${reason}`] = count
   if (figures.klPerCompletion !== undefined) out["kl/completion"] = figures.klPerCompletion
+  Object.assign(out, episodeMetrics(groups))
   const repetitions = groups.flatMap((group) => group.repetition ?? [])
   if (repetitions.length > 0) out.repetition = mean(repetitions)
   for (const [part, seconds] of Object.entries(figures.account)) out[`time/${accountNames[part as keyof StepAccount]}`] = seconds
@@ -107,4 +112,15 @@ export function stepMetrics(figures: StepFigures): Record<string, number> {
   for (const { name, valueOf } of batchMetricDefinitions) set(name, valueOf(batch))
   for (const { name, valueOf } of metricDefinitions) set(name, valueOf(metrics))
   return out
+}
+
+function episodeMetrics(groups: readonly SampleGroup[]): Record<string, number> {
+  const episodes = groups.flatMap((group) => group.episodes ?? [])
+  const sum = (of: (figures: (typeof episodes)[number]) => number): number => episodes.reduce((total, figures) => total + of(figures), 0)
+  const count = sum(({ ends }) => Object.values(ends).reduce((total, rollouts) => total + rollouts, 0))
+  if (count === 0) return {}
+  const out: Record<string, number> = { turns: sum(({ turns }) => turns) / count }
+  for (const why of new Set(episodes.flatMap(({ ends }) => Object.keys(ends) as (keyof typeof ends)[]))) out[`ended/${why}`] = sum(({ ends }) => ends[why] ?? 0) / count
+  const calls = sum(({ toolCalls }) => toolCalls)
+  return calls === 0 ? out : { ...out, "tools/calls": calls / count, "tools/failures": sum(({ toolFailures }) => toolFailures) / calls }
 }
