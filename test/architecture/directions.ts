@@ -25,7 +25,7 @@ export const packageDirections: Directions = {
   model: ["tensor", "safetensors", "hub"],
   engine: ["model", "tensor", "tokenizer", "safetensors", "inference", "thread"],
   "weight-transfer": ["inference", "safetensors"],
-  rollout: ["env", "tokenizer", "inference", "batching"],
+  rollout: ["env", "tokenizer", "inference", "batching", "thread"],
   // The composition root.
   trainer: [...leaves, ...middle],
   client: [],

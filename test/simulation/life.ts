@@ -5,7 +5,7 @@ import { type RunConfig, resolveConfig } from "@cohort/config"
 import { createCursor, type CursorState, type PromptCursor, restoreCursor } from "@cohort/data"
 import { CohortError, isCohortError } from "@cohort/errors"
 import { kinds, type LedgerEventInput } from "@cohort/ledger"
-import { createRolloutWorker, downWeightPolicy, dropPolicy, type GroupRolloutWorker, maskPolicy, oversampled, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
+import { createRolloutWorker, downWeightPolicy, dropPolicy, type RolloutWorker, maskPolicy, oversampled, pacedPolicy, seedOf, type Throttle, throttled } from "@cohort/rollout"
 import { createVirtualClock, type VirtualClock } from "@cohort/rollout/testing"
 import { createWatch, lostAndWaiting, type Progress, resumeCursor, type StopReason, trainLoop } from "@cohort/trainer/loop"
 import { type Bug, faultyCursor } from "./bug.ts"
@@ -160,11 +160,11 @@ class Life {
     return faulty === undefined ? resumeCursor(workload.source, saved, disk.account(), settings) : restoreCursor(workload.source, faulty, settings)
   }
 
-  #openWorker(workload: Workload, server: ReturnType<typeof createEngines>, cursor: PromptCursor): GroupRolloutWorker {
+  #openWorker(workload: Workload, server: ReturnType<typeof createEngines>, cursor: PromptCursor): RolloutWorker {
     const { scenario, bug } = this.#options
     const { groupSize, groupsPerStep, maxStaleness, stepsPerSync, queueCapacity, maxConcurrentRollouts, maxGroupsInFlight, minMembers, maxAttempts, prompts, filterZeroSpread } = scenario
     const unbounded = bug === "stuckRollout" ? { generateTimeoutMs: 1e12, episodeTimeoutMs: 1e12 } : {}
-    const worker: GroupRolloutWorker = createRolloutWorker({
+    const worker: RolloutWorker = createRolloutWorker({
       tokenizer: simulatedTokenizer,
       server,
       clock: this.#clock,
@@ -203,9 +203,9 @@ class Life {
   }
 
   /** The worker as the loop sees it, with a look at every group that it hands out and every version that it is told. */
-  #watched(worker: GroupRolloutWorker): GroupRolloutWorker {
+  #watched(worker: RolloutWorker): RolloutWorker {
     const { oracle } = this.#options
-    const samples: GroupRolloutWorker["samples"] = {
+    const samples: RolloutWorker["samples"] = {
       [Symbol.asyncIterator]: () => {
         const inner = worker.samples[Symbol.asyncIterator]()
         return {
@@ -238,7 +238,7 @@ class Life {
   }
 
   /** Engines that die and come back, and an operator who pauses the worker. */
-  #happenings(worker: GroupRolloutWorker, engines: readonly Engine[], published: () => number): void {
+  #happenings(worker: RolloutWorker, engines: readonly Engine[], published: () => number): void {
     const { engineDeaths, pauses } = this.#options.scenario
     for (const { engine, atMs, downMs } of engineDeaths) {
       this.#at(atMs, () => {
@@ -258,7 +258,7 @@ class Life {
     this.#clock.sleep(ms, this.#over.signal).then(run, () => undefined)
   }
 
-  #append(event: LedgerEventInput, worker: GroupRolloutWorker): void {
+  #append(event: LedgerEventInput, worker: RolloutWorker): void {
     const { disk, oracle, ending } = this.#options
     if (this.#dead) throw new CohortError("aborted", "this process is dead")
     if (ending.kind === "crashAtEvent" && ++this.#events === ending.event) {

@@ -2,6 +2,7 @@
 // every figure weighs a sample by its trained tokens.
 import type { Sample } from "@cohort/batching"
 import { oldestVersionOf, trainedTokensOf } from "./group-samples.ts"
+import type { VersionedTokens } from "./protocol.ts"
 
 export interface Freshness {
   /** Trained tokens with a known version. */
@@ -30,15 +31,19 @@ export function ageOf(sample: Sample, version: number): number | null {
  * @example
  * freshnessOf(groups.flatMap((group) => group.samples), 8).p95 // 2
  */
-export function freshnessOf(samples: Iterable<Sample>, version: number): Freshness {
+export function freshnessOf(samples: readonly Sample[], version: number): Freshness {
+  return freshnessOfTokens(samples.map((sample) => ({ oldestVersion: oldestVersionOf(sample), trainedTokens: trainedTokensOf(sample) })), version)
+}
+
+/** The same of what a worker says about its queue. */
+export function freshnessOfTokens(samples: readonly VersionedTokens[], version: number): Freshness {
   const tokensByAge = new Map<number, number>()
   let unknownTokens = 0
-  for (const sample of samples) {
-    const tokens = trainedTokensOf(sample)
-    const age = ageOf(sample, version)
-    if (tokens === 0) continue
-    if (age === null) unknownTokens += tokens
-    else tokensByAge.set(age, (tokensByAge.get(age) ?? 0) + tokens)
+  for (const { oldestVersion, trainedTokens } of samples) {
+    if (trainedTokens === 0) continue
+    const age = version - oldestVersion
+    if (oldestVersion < 0) unknownTokens += trainedTokens
+    else tokensByAge.set(age, (tokensByAge.get(age) ?? 0) + trainedTokens)
   }
   const ages = [...tokensByAge].map(([value, weight]) => ({ value, weight })).toSorted((a, b) => a.value - b.value)
   const tokens = ages.reduce((sum, { weight }) => sum + weight, 0)

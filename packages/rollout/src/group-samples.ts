@@ -3,7 +3,7 @@ import type { Sample } from "@cohort/batching"
 import type { PromptRow } from "@cohort/env"
 import type { Episode, EpisodeEnd } from "./episode.ts"
 import { failed, type RolloutFailure } from "./generation.ts"
-import type { EpisodeFigures, SampleGroup } from "./protocol.ts"
+import type { EpisodeFigures, SampleGroup, VersionedTokens } from "./protocol.ts"
 import type { MemberScore } from "./scoring.ts"
 
 /** Rewards of a group's members to one advantage each; null when the group gives none. */
@@ -95,6 +95,18 @@ export function oldestVersionOf(sample: Pick<Sample, "lossMask" | "versions">): 
     if (lossMask[i] !== 0 && (oldest === -1 || version < oldest)) oldest = version
   }
   return oldest
+}
+
+const versionedTokens = new WeakMap<SampleGroup, readonly VersionedTokens[]>()
+
+/** The versions of a group's samples; counted once per group, since it is asked while the group waits. */
+export function versionedTokensOf(group: SampleGroup): readonly VersionedTokens[] {
+  let counted = versionedTokens.get(group)
+  if (counted === undefined) {
+    counted = group.samples.map((sample) => ({ oldestVersion: oldestVersionOf(sample), trainedTokens: trainedTokensOf(sample) }))
+    versionedTokens.set(group, counted)
+  }
+  return counted
 }
 
 /** The group with every token older than `version` left out of training; rows keep their tokens as context. */

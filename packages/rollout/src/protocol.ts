@@ -65,15 +65,34 @@ export interface WorkerStatus {
   readonly lastError: string | undefined
 }
 
+/** Trained tokens of one sample and the oldest version that generated one of them; -1 where it is unknown. */
+export interface VersionedTokens {
+  readonly oldestVersion: number
+  readonly trainedTokens: number
+}
+
+/** What a run asks of its rollout side, here, in a thread or in another process: `createRolloutWorker` is one implementation, `connectRolloutWorker` the way to another. */
 export interface RolloutWorker {
   start(): Promise<void>
+  /** Every occurrence that was handed out and has not ended goes back, also when what it waits for never answers. */
   stop(): Promise<void>
+  /** Starts no new group; what is in flight goes on. */
   pause(): Promise<void>
   resume(): Promise<void>
+  /** After each optimizer step and, where it is a sync, after the weights reached the servers. Groups taken before count for the step before. */
   setPolicyVersion(version: number): void
+  /**
+   * A group taken for the step that is being filled will not be trained (it does not fit a batch, say): it ends as dropped with
+   * `reason`, and another may start in its place.
+   *
+   * @throws CohortError `internal` for an occurrence that was not taken at this version.
+   */
+  release(occurrence: number, reason: string): void
   /** Oldest first; ends when the worker stops, throws when it failed. */
   readonly samples: AsyncIterable<SampleGroup>
   readonly status: WorkerStatus
+  /** The samples that wait for the trainer. */
+  readonly queued: readonly VersionedTokens[]
 }
 
 /** What staleness decisions are made from. Versions are optimizer steps. */

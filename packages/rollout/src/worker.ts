@@ -7,9 +7,9 @@ import { timerOver } from "./timer-over.ts"
 import { DropBudget } from "./drop-budget.ts"
 import type { DropReason } from "./generation.ts"
 import { type GroupJob, runGroup } from "./group-run.ts"
-import { maskedBelow } from "./group-samples.ts"
+import { maskedBelow, versionedTokensOf } from "./group-samples.ts"
 import { activeMembers, admitGroup, type GroupAction, type GroupState, reduceGroup } from "./group-state.ts"
-import type { AdmissionBlock, PipelineState, RolloutEvent, RolloutWorker, SampleGroup, WorkerStatus } from "./protocol.ts"
+import type { AdmissionBlock, PipelineState, RolloutEvent, RolloutWorker, SampleGroup, VersionedTokens, WorkerStatus } from "./protocol.ts"
 import { PromptReader } from "./prompt-reader.ts"
 import { SampleQueue } from "./queue.ts"
 import { deadlineOf, mustWait } from "./staleness.ts"
@@ -23,19 +23,6 @@ interface OpenGroup {
   /** Last step at which it is within the staleness bound. */
   readonly deadline: number
   readonly cancel: AbortController
-}
-
-/** The worker of this package; a run needs no more than `RolloutWorker`. */
-export interface GroupRolloutWorker extends RolloutWorker {
-  /**
-   * A group taken for the step that is being filled will not be trained (it does not fit a batch, say): it ends as dropped with
-   * `reason`, and another may start in its place.
-   *
-   * @throws CohortError `internal` for an occurrence that was not taken at this version.
-   */
-  release(occurrence: number, reason: string): void
-  /** Finished groups that wait for the trainer, oldest first. */
-  readonly queued: readonly SampleGroup[]
 }
 
 /**
@@ -52,12 +39,12 @@ export interface GroupRolloutWorker extends RolloutWorker {
  * await worker.start()
  * for await (const group of worker.samples) { ... }
  */
-export function createRolloutWorker(options: RolloutWorkerOptions): GroupRolloutWorker {
+export function createRolloutWorker(options: RolloutWorkerOptions): RolloutWorker {
   checkWorkerOptions(options)
   return new GroupWorker(options)
 }
 
-class GroupWorker implements GroupRolloutWorker {
+class GroupWorker implements RolloutWorker {
   readonly samples: AsyncIterable<SampleGroup>
   readonly #options: RolloutWorkerOptions
   readonly #queue: SampleQueue<SampleGroup>
@@ -101,8 +88,8 @@ class GroupWorker implements GroupRolloutWorker {
     }
   }
 
-  get queued(): readonly SampleGroup[] {
-    return this.#queue.items()
+  get queued(): readonly VersionedTokens[] {
+    return this.#queue.items().flatMap(versionedTokensOf)
   }
 
   async start(): Promise<void> {

@@ -7,7 +7,8 @@ export interface CallMessage {
   readonly args: readonly unknown[]
 }
 
-interface PlainError {
+/** An error as it crosses. */
+export interface PlainError {
   readonly code: CohortErrorCode
   readonly message: string
   readonly hint: string | undefined

@@ -12,7 +12,7 @@ import { waitUntilReady } from "@cohort/inference"
 import { kinds, type Ledger, openLedger } from "@cohort/ledger"
 import { folderWarnings } from "@cohort/model"
 import type { SetupContext, Tracker } from "@cohort/plugin"
-import { createBiasMonitor, createDropCounter, createRolloutWorker, type EpisodeServices, type GroupRolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
+import { createBiasMonitor, createDropCounter, createRolloutWorker, type EpisodeServices, type RolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
@@ -28,6 +28,7 @@ import { lostAndWaiting, resumeCursor } from "./resume-cursor.ts"
 import { type CheckpointState, createRunFolder, latestCheckpoint, type RunFolder, runFolder, writeCheckpoint, writeJson } from "./run-folder.ts"
 import { episodeServices, openTasks, samplingOf, type Tasks } from "./tasks.ts"
 import { openRewards } from "./open-rewards.ts"
+import { openRolloutThread } from "./rollout-thread/open.ts"
 import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
@@ -144,7 +145,7 @@ class Execution {
     const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services)
 
     const evalBefore = resumed === undefined ? await evaluateAt(this.#progress.step) : null
-    const worker = this.#closers.add("the rollout worker", this.#openWorker(services, tasks, rewards.entries, cursor, ledger), (open) => open.stop())
+    const worker = this.#closers.add("the rollout worker", await this.#openWorker(services, tasks, rewards.entries, cursor, ledger, modelFolder), (open) => open.stop())
     const save = (): Promise<void> => this.#saveCheckpoint(backend, cursor, ledger)
     this.#options.onUpdate({ kind: "phase", phase: "train", message: `training ${config.train.steps - this.#progress.step} steps of ${config.train.completionsPerStep} completions` })
     const trainStart = performance.now()
@@ -297,22 +298,24 @@ class Execution {
     return this.#closers.add("the weight transfer", transfer, (open) => open.close())
   }
 
-  #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger): GroupRolloutWorker {
-    return createRolloutWorker(
-      workerOptions(this.#config, {
-        services, tasks, rewards,
-        slots: this.#slots(),
-        startVersion: this.#progress.step,
-        throttle: this.#throttle,
-        emit: (event) => {
-          this.#bias.event(event)
-          this.#drops.event(event)
-          ledger.append(event)
-        },
-        nextPrompt: () => cursor.next(),
-        onGiveBack: (occurrence) => cursor.giveBack(occurrence),
-      }),
-    )
+  async #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger, modelFolder: string): Promise<RolloutWorker> {
+    const { env, projectDir, registry: { installDirs }, openWorker = this.#config.rollout.thread ? openRolloutThread : createRolloutWorker } = this.#options
+    const { id, dir } = this.#folder
+    const slots = this.#slots()
+    const options = workerOptions(this.#config, {
+      services, tasks, rewards, slots,
+      startVersion: this.#progress.step,
+      throttle: this.#throttle,
+      emit: (event) => {
+        this.#bias.event(event)
+        this.#drops.event(event)
+        ledger.append(event)
+      },
+      nextPrompt: () => cursor.next(),
+      onGiveBack: (occurrence) => cursor.giveBack(occurrence),
+    })
+    const { maxModelLength } = services.limits
+    return openWorker(options, { config: this.#config, env, installDirs, maxModelLength, modelFolder, projectDir, runFolder: { id, dir }, slots, throttle: this.#throttle })
   }
 
   async #evaluate(step: number, tasks: Tasks, rewards: readonly RewardEntry[], fullMarks: number, services: EpisodeServices): Promise<EvalReport | null> {

@@ -4,7 +4,7 @@ import type { StepPlanner } from "@cohort/batching"
 import type { RunConfig } from "@cohort/config"
 import { CohortError, messageOf } from "@cohort/errors"
 import { type EntropyControl, referenceMoves } from "@cohort/loss"
-import { type BiasMonitor, type Clock, type DropCounter, freshnessOf, type GroupRolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
+import { type BiasMonitor, type Clock, type DropCounter, freshnessOf, freshnessOfTokens, type RolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
 import { entropyAfter } from "./objective.ts"
@@ -29,7 +29,7 @@ export interface Progress {
 export interface LoopOptions {
   readonly config: RunConfig
   readonly backend: TrainerBackend
-  readonly worker: GroupRolloutWorker
+  readonly worker: RolloutWorker
   readonly transfer: WeightTransfer
   /** Cuts each step into micro-batches. */
   readonly planner: StepPlanner
@@ -105,7 +105,7 @@ export async function trainLoop(options: LoopOptions): Promise<StopReason> {
     progress.trainSeconds += seconds
     const where = account(progress.step, { startMs: stepStart, endMs, waits: window.waits, computeSeconds: trained.seconds, weightSyncSeconds: sync?.wallSeconds ?? 0 })
     const metrics = stepMetrics({
-      account: where, queued: freshnessOf(worker.queued.flatMap((group) => group.samples), progress.step), bias: options.bias?.report(), drops: options.drops?.take(), version,
+      account: where, queued: freshnessOfTokens(worker.queued, progress.step), bias: options.bias?.report(), drops: options.drops?.take(), version,
       groups: window.groups, metrics: trained.metrics, batch: trained.batch, freshness: freshnessOf(window.groups.flatMap((group) => group.samples), version),
       klPerCompletion: trained.klPerCompletion, gradNorm: trained.gradNorm, learningRate: trained.learningRate, samples: trained.samples, status: worker.status,
       seconds, waitSeconds: window.waitSeconds, trainSeconds: trained.seconds, syncSeconds: sync?.seconds ?? 0,

@@ -1,6 +1,8 @@
 // What a run tells whoever started it, and what can be asked of it.
 import type { RunConfig } from "@cohort/config"
+import type { Awaitable } from "@cohort/env"
 import type { Registry } from "@cohort/plugin"
+import type { RolloutWorker, RolloutWorkerOptions, Throttle } from "@cohort/rollout"
 import type { StepCallback } from "./watch/watch.ts"
 
 /** Figures of one optimizer step; names as in the metrics table of the docs. */
@@ -70,6 +72,23 @@ export interface RunSummary {
   readonly peakRssBytes: number
 }
 
+/** What a rollout side elsewhere needs beside its options, which hold closures. */
+export interface WorkerContext {
+  readonly config: RunConfig
+  readonly projectDir: string
+  readonly modelFolder: string
+  /** Window of the servers, tokens. */
+  readonly maxModelLength: number
+  /** Completions that the servers decode at once. */
+  readonly slots: number
+  readonly runFolder: { readonly id: string; readonly dir: string }
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Where plugins are looked for after the project. */
+  readonly installDirs: readonly string[]
+  /** What the run's watch narrows; the options' policy follows it already. */
+  readonly throttle: Throttle
+}
+
 export interface RunOptions {
   readonly config: RunConfig
   /** Where each value came from; written beside the config. */
@@ -83,6 +102,11 @@ export interface RunOptions {
   readonly onUpdate: (update: RunUpdate) => void
   /** Asked after each step; may stop the run. For what conditions in the config cannot say. */
   readonly callbacks?: readonly StepCallback[]
+  /**
+   * Opens the rollout side of the run: any implementation of the protocol, here, in a thread (`connectRolloutWorker`) or elsewhere. It must tell every event through
+   * `options.emit`, take prompts from `options.nextPrompt` and give back through `options.onGiveBack`. Without it the run's own, where `rollout.thread` says.
+   */
+  readonly openWorker?: (options: RolloutWorkerOptions, run: WorkerContext) => Awaitable<RolloutWorker>
   /** Aborting ends the run after the step in progress, with a checkpoint and a summary. */
   readonly signal: AbortSignal
 }

@@ -2,7 +2,7 @@
 import { resolve } from "node:path"
 import type { RunConfig } from "@cohort/config"
 import { openDataset } from "@cohort/data"
-import type { EnvironmentFactory, PromptRow, RowSource, ToolSet } from "@cohort/env"
+import type { EnvironmentFactory, PromptRow, RowSource, TaskSet, ToolSet } from "@cohort/env"
 import { createHubClient, hubSettings } from "@cohort/hub"
 import type { InferenceServer, Sampling } from "@cohort/inference"
 import type { Registry, SetupContext } from "@cohort/plugin"
@@ -29,19 +29,34 @@ export interface TaskOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
+const isFile = (source: string): boolean => /\.(jsonl|json|parquet)$/.test(source)
+
 /** @throws CohortError `plugin_not_found`, `plugin_invalid`, `dataset_invalid` and others, naming the key of the config that asked. */
 export async function openTasks(options: TaskOptions, setup: SetupContext): Promise<Tasks> {
-  for (const name of options.config.plugins) await options.registry.load(name, options.projectDir, "plugins")
-  const prompts = await openPrompts(options, setup)
-  return { ...prompts, ...(await openTools(options, setup)) }
+  const { config: { data, environment, environments }, projectDir, env } = options
+  const { made, environmentOf } = await openEnvironments(options, setup)
+  const promptOptional = environment !== undefined || environments.length > 0
+  const checked = async (path: string): Promise<RowSource> => {
+    const source = await openDataset({ path: resolve(projectDir, path), promptColumn: data.promptColumn, promptOptional, hub: createHubClient(hubSettings(env)), signal: setup.signal })
+    // Rows of a file are in memory: a wrong name is told before anything is started.
+    for (let at = 0; at < source.size; at++) environmentOf(source.at(at))
+    return source
+  }
+  const train = made === undefined ? await checked(data.source) : made.train
+  const heldOut = made !== undefined ? made.heldOut : data.evalSource === undefined ? undefined : await checked(data.evalSource)
+  return { train, heldOut, environmentOf, ...(await openTools(options, setup)) }
 }
 
-async function openPrompts({ config, registry, projectDir, env }: TaskOptions, setup: SetupContext): Promise<Pick<Tasks, "train" | "heldOut" | "environmentOf">> {
+/** What episodes need of the tasks, without the rows of a file. @throws as `openTasks` */
+export async function openEpisodes(options: TaskOptions, setup: SetupContext): Promise<Pick<Tasks, "environmentOf" | "tools" | "pids" | "close">> {
+  const { environmentOf } = await openEnvironments(options, setup)
+  return { environmentOf, ...(await openTools(options, setup)) }
+}
+
+/** What episodes run in, and where a plugin makes the prompts, those too. */
+async function openEnvironments({ config, registry, projectDir }: TaskOptions, setup: SetupContext): Promise<Pick<Tasks, "environmentOf"> & { readonly made: TaskSet | undefined }> {
   const { data, environment, environments } = config
-  const isFile = /\.(jsonl|json|parquet)$/.test(data.source)
-  const promptOptional = environment !== undefined || environments.length > 0
-  const open = (path: string): Promise<RowSource> =>
-    openDataset({ path: resolve(projectDir, path), promptColumn: data.promptColumn, promptOptional, hub: createHubClient(hubSettings(env)), signal: setup.signal })
+  for (const name of config.plugins) await registry.load(name, projectDir, "plugins")
   const named = Object.fromEntries(
     await Promise.all(
       environments.map(async ({ name, use, options }, at) => [name, await registry.environmentFactory(use, setup, { options, askedBy: `environments[${at}].use` })] as const),
@@ -50,23 +65,16 @@ async function openPrompts({ config, registry, projectDir, env }: TaskOptions, s
   // Without `environments` the column is one like any other.
   const choose = (otherwise: EnvironmentFactory | undefined): Tasks["environmentOf"] =>
     environments.length === 0 ? () => otherwise : namedEnvironments(named, otherwise)
-  if (!isFile) {
-    const tasks = await registry.environment(data.source, setup, { options: data.options, askedBy: "data.source" })
-    return { train: tasks.train, heldOut: tasks.heldOut, environmentOf: choose(tasks.environment) }
+  if (!isFile(data.source)) {
+    const made = await registry.environment(data.source, setup, { options: data.options, askedBy: "data.source" })
+    return { made, environmentOf: choose(made.environment) }
   }
   const episodes = environment === undefined ? undefined : await registry.environmentFactory(environment.use, setup, { options: environment.options, askedBy: "environment.use" })
-  const environmentOf = choose(episodes)
-  const checked = async (path: string): Promise<RowSource> => {
-    const source = await open(path)
-    // Rows of a file are in memory: a wrong name is told before anything is started.
-    for (let at = 0; at < source.size; at++) environmentOf(source.at(at))
-    return source
-  }
-  return { train: await checked(data.source), heldOut: data.evalSource === undefined ? undefined : await checked(data.evalSource), environmentOf }
+  return { made: undefined, environmentOf: choose(episodes) }
 }
 
 /** Tokenizer, tools, servers, clock and deadlines of every episode. */
-export function episodeServices(config: RunConfig, modelFolder: string, server: InferenceServer, maxModelLength: number, log: (message: string) => void, tools?: ToolSet): EpisodeServices {
+export function episodeServices(config: RunConfig, modelFolder: string, server: Pick<InferenceServer, "generate">, maxModelLength: number, log: (message: string) => void, tools?: ToolSet): EpisodeServices {
   const { rollout } = config
   return {
     tokenizer: episodeTokenizer(openTokenizer(modelFolder), rollout.chatTemplateArgs as Parameters<typeof episodeTokenizer>[1]),

@@ -1,6 +1,6 @@
 // The groups of one optimizer step, taken from the rollout side with the time it took to wait for them.
 import { CohortError } from "@cohort/errors"
-import { type Clock, type GroupRolloutWorker, type SampleGroup, timerOver } from "@cohort/rollout"
+import { type Clock, type RolloutWorker, type SampleGroup, timerOver } from "@cohort/rollout"
 import type { GroupWait } from "./watch/account.ts"
 
 export interface Window {
@@ -13,7 +13,7 @@ export interface Window {
 export interface WindowOptions {
   readonly groups: number
   readonly iterator: AsyncIterator<SampleGroup>
-  readonly worker: Pick<GroupRolloutWorker, "status" | "release">
+  readonly worker: Pick<RolloutWorker, "status" | "release">
   /** Why a group cannot be trained: it is released, and another is waited for. */
   readonly refusal: (group: SampleGroup) => string | null
   /** Told of a group that came after the signal aborted. */

@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { createStepPlanner, type Sample } from "@cohort/batching"
 import { resolveConfig, type RunConfig, type RunConfigInput } from "@cohort/config"
 import { createPolicy, parseModelConfig, randomValues, saveModelFolder } from "@cohort/model"
-import { type GroupRolloutWorker, type SampleGroup, systemClock } from "@cohort/rollout"
+import { type RolloutWorker, type SampleGroup, systemClock } from "@cohort/rollout"
 import { findRuntime, openDefaultRuntime, type TensorRuntime } from "@cohort/tensor"
 import { noTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "../src/backend.ts"
@@ -70,7 +70,7 @@ export async function trainOn(backend: EmbeddedBackend, config: RunConfig, group
   const progress: Progress = { step: from, samplesTrained: 0, trainedTokens: 0, trainSeconds: 0, entropy: startEntropy(config) }
   const groupsPerStep = config.train.completionsPerStep / config.rollout.groupSize
   const status = { state: "running", get heartbeatAtMs() { return systemClock.now() }, groupsInFlight: 0, rolloutsInFlight: 0, queueDepth: 0, lastError: undefined } as const
-  const worker: GroupRolloutWorker = {
+  const worker: RolloutWorker = {
     start: async () => undefined, stop: async () => undefined, pause: async () => undefined, resume: async () => undefined,
     setPolicyVersion: () => undefined, release: () => undefined, queued: [], status,
     samples: (async function* () { yield* groups })(),

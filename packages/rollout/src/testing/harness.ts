@@ -1,8 +1,8 @@
 // A worker over a simulated server with everything it did written down; for the tests of this package and of whoever drives a worker.
 import type { PromptRow } from "@cohort/env"
-import type { RolloutEvent } from "../protocol.ts"
+import type { Clock, RolloutEvent, RolloutWorker } from "../protocol.ts"
 import { pacedPolicy } from "../staleness.ts"
-import { createRolloutWorker, type GroupRolloutWorker } from "../worker.ts"
+import { createRolloutWorker } from "../worker.ts"
 import type { RolloutWorkerOptions } from "../worker-options.ts"
 import { plainTokenizer } from "./plain-tokenizer.ts"
 import { createSimulatedServer, type SimulatedServer, type SimulatedServerOptions } from "./simulated-server.ts"
@@ -11,7 +11,7 @@ import { createVirtualClock, type VirtualClock } from "./virtual-clock.ts"
 export interface WorkerHarness {
   readonly clock: VirtualClock
   readonly server: SimulatedServer
-  readonly worker: GroupRolloutWorker
+  readonly worker: RolloutWorker
   readonly events: readonly RolloutEvent[]
   readonly givenBack: readonly number[]
   readonly logged: readonly string[]
@@ -38,6 +38,41 @@ export const lengthReward: RolloutWorkerOptions["rewards"][number] = {
   maxAttempts: 1,
 }
 
+/** Options of a small worker, but for what the run keeps: prompts and what is told. */
+export function simulatedOptions(clock: Clock, server: SimulatedServer): Omit<RolloutWorkerOptions, "emit" | "log" | "nextPrompt" | "onGiveBack"> {
+  return {
+    tokenizer: plainTokenizer,
+    server,
+    clock,
+    limits: {
+      maxModelLength: 4096, maxTurns: 4, generateTimeoutMs: 10_000, toolTimeoutMs: 1000,
+      environmentTimeoutMs: 1000, episodeTimeoutMs: 60_000, forkThresholdTokens: 1024,
+    },
+    groupSize: 3,
+    rules: { maxAttempts: 3, minMembers: 2 },
+    retryDelayMs: 100,
+    sampling: { maxTokens: 16, temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, stopTokenIds: [0] },
+    seed: 5,
+    rewards: [lengthReward],
+    environmentWeight: 1,
+    advantages: (rewards) => rewards.map((reward) => reward - rewards.reduce((a, b) => a + b, 0) / rewards.length),
+    filterZeroSpread: false,
+    promptTimeoutMs: 1000,
+    policy: pacedPolicy,
+    maxStaleness: 1,
+    groupsPerStep: 2,
+    stepsPerSync: 1,
+    startVersion: 0,
+    queueCapacity: 8,
+    maxConcurrentRollouts: 64,
+    maxGroupsInFlight: 16,
+    heartbeatMs: 1000,
+    stopTimeoutMs: 5000,
+    maxConsecutiveFailures: 4,
+    maxConsecutiveFiltered: 20,
+  }
+}
+
 /**
  * @example
  * const { clock, worker } = createWorkerHarness({ groupsPerStep: 2 })
@@ -52,37 +87,9 @@ export function createWorkerHarness(
   const givenBack: number[] = []
   const logged: string[] = []
   const worker = createRolloutWorker({
-    tokenizer: plainTokenizer,
-    server: simulated,
-    clock,
-    limits: {
-      maxModelLength: 4096, maxTurns: 4, generateTimeoutMs: 10_000, toolTimeoutMs: 1000,
-      environmentTimeoutMs: 1000, episodeTimeoutMs: 60_000, forkThresholdTokens: 1024,
-    },
+    ...simulatedOptions(clock, simulated),
     log: (message) => logged.push(message),
-    groupSize: 3,
-    rules: { maxAttempts: 3, minMembers: 2 },
-    retryDelayMs: 100,
-    sampling: { maxTokens: 16, temperature: 1, topP: 1, topK: 0, minP: 0, repetitionPenalty: 1, stopTokenIds: [0] },
-    seed: 5,
-    rewards: [lengthReward],
-    environmentWeight: 1,
-    advantages: (rewards) => rewards.map((reward) => reward - rewards.reduce((a, b) => a + b, 0) / rewards.length),
-    filterZeroSpread: false,
     nextPrompt: countedPrompts(),
-    promptTimeoutMs: 1000,
-    policy: pacedPolicy,
-    maxStaleness: 1,
-    groupsPerStep: 2,
-    stepsPerSync: 1,
-    startVersion: 0,
-    queueCapacity: 8,
-    maxConcurrentRollouts: 64,
-    maxGroupsInFlight: 16,
-    heartbeatMs: 1000,
-    stopTimeoutMs: 5000,
-    maxConsecutiveFailures: 4,
-    maxConsecutiveFiltered: 20,
     ...overrides,
     emit: (event) => {
       overrides.emit?.(event)

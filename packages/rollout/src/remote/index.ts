@@ -1,0 +1,3 @@
+export * from "./host.ts"
+export * from "./port.ts"
+export * from "./proxy.ts"
