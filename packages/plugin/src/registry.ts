@@ -232,8 +232,9 @@ function nameOfValue(kind: PartKind, value: unknown): string {
 
 function wrongKind(kind: PartKind, name: string, value: unknown, problems: readonly string[] = []): CohortError {
   const made = brandOf(value)?.kind
-  const wanted = kind === "tools" ? "a set of tools" : `a ${kind}`
-  return new CohortError("plugin_invalid", `${name} is ${made === undefined ? describeValue(value) : `a ${made}`}, not ${wanted}${problems.length === 0 ? "" : ` (${problems.join("; ")})`}`, { hint: `Make it with define${kind[0]!.toUpperCase()}${kind.slice(1)}.` })
+  const named = { plugin: "a plugin", reward: "a reward", environment: "an environment", tools: "a set of tools", tracker: "a tracker" } as const
+  const wanted = named[kind]
+  return new CohortError("plugin_invalid", `${name} is ${made === undefined ? describeValue(value) : named[made]}, not ${wanted}${problems.length === 0 ? "" : ` (${problems.join("; ")})`}`, { hint: `Make it with define${kind[0]!.toUpperCase()}${kind.slice(1)}.` })
 }
 
 function wrongSetup(name: string, expected: string, made: unknown): CohortError {

@@ -29,6 +29,8 @@ const files: Readonly<Record<string, string>> = {
     }
     export const counter = () => new Counter()
     export const echo = () => ({ reset() {}, respond: ({ text, turn }) => (turn === 0 ? { messages: [{ role: "user", content: "you said " + text }] } : { done: true }), score: () => 1 })
+    export const slow = () => ({ reset() {}, tools: { wait: { description: "Waits.", run: () => new Promise(() => {}) } } })
+    export const stuck = () => ({ reset: () => new Promise(() => {}) })
     export const author = () => ({ reset: () => "made up by the environment", score: () => 1 })
   `,
   "tools.ts": `
@@ -53,7 +55,7 @@ beforeAll(async () => {
 afterAll(() => rm(dir, { recursive: true, force: true }))
 
 /** Opens what the config names and runs groups of it: the model says `words[turn]`. */
-async function runOf(settings: Pick<RunConfigInput, "environment" | "environments" | "tools" | "rewards"> & { readonly source: string }, words: readonly string[] = ["fine"]) {
+async function runOf(settings: Pick<RunConfigInput, "environment" | "environments" | "tools" | "rewards" | "rollout"> & { readonly source: string }, words: readonly string[] = ["fine"]) {
   const { source, ...rest } = settings
   const config = resolveConfig({ model: { path: "m" }, data: { source, shuffle: false }, rewards: ["./plain.ts"], rollout: { groupSize: 2 }, train: { completionsPerStep: 2 }, ...rest })
   const options = { config, registry: createRegistry(systemHost()), projectDir: dir, env: {} }
@@ -155,6 +157,16 @@ describe("standalone tools", () => {
   test("each entry has its deadline, which the model reads about", async () => {
     const run = await runOf({ source: "plain.jsonl", tools: [{ use: "./tools.ts#hang", deadlineMs: 70 }] }, ["call hang {}"])
     expect(textOf((await run.groups(1))[0])).toContain("tool hang took longer than 70 ms")
+  })
+
+  test("calls of an environment and of its tools are bounded by the settings of rollout", async () => {
+    const slow = await runOf({ source: "plain.jsonl", environment: { use: "./worlds.ts#slow" }, rollout: { groupSize: 2, toolTimeoutMs: 40, environmentTimeoutMs: 30 } }, ["call wait {}"])
+    const [group] = await slow.groups(1)
+    expect(textOf(group)).toContain("tool wait took longer than 40 ms")
+    expect(slow.events.find(({ kind }) => kind === "rollout.failed")).toBeUndefined()
+    const stuck = await runOf({ source: "plain.jsonl", environment: { use: "./worlds.ts#stuck" }, rollout: { groupSize: 2, environmentTimeoutMs: 30 } })
+    await stuck.groups(1).catch(() => undefined)
+    expect(stuck.events.find(({ kind }) => kind === "rollout.failed")).toMatchObject({ reason: "environment_failed", data: { error: "environment reset: environment reset took longer than 30 ms" } })
   })
 
   test("two tools of one name, and what is no tool, are refused by key", async () => {

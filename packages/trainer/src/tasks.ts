@@ -82,7 +82,7 @@ export function episodeServices(config: RunConfig, modelFolder: string, server: 
     clock: systemClock,
     limits: {
       maxModelLength, maxPromptTokens: config.data.maxPromptTokens, maxTurns: rollout.maxTurns,
-      generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: 60_000, environmentTimeoutMs: 60_000,
+      generateTimeoutMs: rollout.generateTimeoutMs, toolTimeoutMs: rollout.toolTimeoutMs, environmentTimeoutMs: rollout.environmentTimeoutMs,
       episodeTimeoutMs: rollout.maxTurns * rollout.generateTimeoutMs, forkThresholdTokens: rollout.forkThresholdTokens,
       ...(rollout.maxToolRounds === undefined ? {} : { maxToolRounds: rollout.maxToolRounds }),
       ...(rollout.maxEpisodeTokens === undefined ? {} : { maxEpisodeTokens: rollout.maxEpisodeTokens }),

@@ -34,6 +34,8 @@ export const rolloutSection = v.pipe(
     maxInflightGroups: v.optional(autoOr(1, "Groups being generated at once; auto follows staleness and the servers' slots"), "auto"),
     queueGroups: v.optional(autoOr(1, "Finished groups that may wait for the trainer; generation then pauses. auto follows staleness"), "auto"),
     generateTimeoutMs: v.optional(int(1, "Time one turn may take, all retries included, milliseconds"), 600_000),
+    toolTimeoutMs: v.optional(int(1, "Time one call of an environment's tool may take, milliseconds; those of `tools` have their own"), 60_000),
+    environmentTimeoutMs: v.optional(int(1, "Time one call of an environment may take (reset, respond, score, close), milliseconds"), 60_000),
     heartbeatStaleMs: v.optional(int(1, "Silence after which the rollout worker counts as hung, milliseconds"), 300_000),
     thread: v.optional(flag("Run episodes, tools and rewards in a thread of their own: what blocks there does not hold up training. Plugins are loaded by name in it"), false),
     chatTemplateArgs: v.optional(table("Variables passed to the chat template, such as enable_thinking"), {}),
