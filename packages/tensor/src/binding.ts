@@ -1,16 +1,9 @@
 // The object of functions that tfjs's node kernels call, written over libtensorflow instead of the npm package's native addon.
 // Ops run eagerly, unless a trace is open: then they are recorded into its graph.
 import { CohortError } from "@cohort/errors"
+import { type Attribute, AttributeKind, dimensions, eagerCalls, setAttribute } from "./attribute.ts"
 import { byteSize, DType, sizeOf } from "./dtype.ts"
 import type { Address, Library } from "./library.ts"
-
-/** An attribute of an op; `type` is tfjs's numbering, extended with function names and type lists. */
-export interface Attribute {
-  readonly name: string
-  readonly type: (typeof AttributeKind)[keyof typeof AttributeKind]
-  readonly value: string | number | boolean | readonly number[] | readonly boolean[]
-}
-export const AttributeKind = { string: 0, int: 1, float: 2, bool: 3, type: 4, shape: 5, func: 6, typeList: 7 } as const
 
 /** What an op returns for each output. */
 export interface TensorMeta {
@@ -55,12 +48,6 @@ function configProto(options: ContextOptions): Uint8Array {
   return new Uint8Array([0x10, options.intraOpThreads & 0x7f, 0x28, options.interOpThreads & 0x7f])
 }
 
-export function dimensions(shape: readonly number[]): BigInt64Array {
-  const out = new BigInt64Array(Math.max(1, shape.length))
-  for (let i = 0; i < shape.length; i++) out[i] = BigInt(shape[i]!)
-  return out
-}
-
 /**
  * Opens an eager context.
  * @throws CohortError `tensor_failed` from every op that TensorFlow refuses, with its message
@@ -75,6 +62,10 @@ export function createBinding(library: Library, options: ContextOptions) {
   check("context")
   c.TFE_DeleteContextOptions(contextOptions)
   const device = chooseDevice(library, context)
+
+  const calls = eagerCalls(library, () => {
+    throw new CohortError("tensor_failed", "functions can only be named inside a trace")
+  })
 
   const entries = new Map<number, Entry>()
   let nextId = 0
@@ -106,49 +97,13 @@ export function createBinding(library: Library, options: ContextOptions) {
     return { id: put(handle, shape, dtype), shape, dtype }
   }
 
-  function setAttribute(op: Address, attribute: Attribute): void {
-    const key = name(attribute.name)
-    const value = attribute.value
-    switch (attribute.type) {
-      case AttributeKind.string: {
-        const bytes = Buffer.from(`${String(value)}\0`)
-        c.TFE_OpSetAttrString(op, key, bytes, bytes.length - 1)
-        break
-      }
-      case AttributeKind.int:
-        if (Array.isArray(value)) c.TFE_OpSetAttrIntList(op, key, dimensions(value as number[]), value.length)
-        else c.TFE_OpSetAttrInt(op, key, value as number)
-        break
-      case AttributeKind.float:
-        if (Array.isArray(value)) c.TFE_OpSetAttrFloatList(op, key, new Float32Array(value as number[]), value.length)
-        else c.TFE_OpSetAttrFloat(op, key, value as number)
-        break
-      case AttributeKind.bool:
-        if (Array.isArray(value)) c.TFE_OpSetAttrBoolList(op, key, new Uint8Array(value.map(Number)), value.length)
-        else c.TFE_OpSetAttrBool(op, key, value === true ? 1 : 0)
-        break
-      case AttributeKind.type:
-        c.TFE_OpSetAttrType(op, key, value as number)
-        break
-      case AttributeKind.shape:
-        c.TFE_OpSetAttrShape(op, key, dimensions(value as number[]), (value as number[]).length, status)
-        check(`attribute ${attribute.name}`)
-        break
-      case AttributeKind.typeList:
-        c.TFE_OpSetAttrTypeList(op, key, new Int32Array(value as number[]), (value as number[]).length)
-        break
-      default:
-        throw new CohortError("tensor_failed", `attribute ${attribute.name}: functions can only be named inside a trace`)
-    }
-  }
-
   function execute(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number): TensorMeta[] {
     const handle = c.TFE_NewOp(context, name(op), status) as Address
     check(op)
     try {
       for (const id of inputs) c.TFE_OpAddInput(handle, entry(id).handle, status)
       check(op)
-      for (const attribute of attributes) setAttribute(handle, attribute)
+      for (const attribute of attributes) setAttribute(calls, library, handle, attribute)
       resultCount[0] = outputs
       c.TFE_Execute(handle, results, resultCount, status)
       check(op)

@@ -1,7 +1,8 @@
 // compile(fn): traces tfjs code once per input signature and runs the trace as one native call.
 import { type Tensor, tidy } from "@tensorflow/tfjs-core"
 import { CohortError, isCohortError, messageOf } from "@cohort/errors"
-import { type Attribute, AttributeKind, type TensorMeta } from "./binding.ts"
+import { type Attribute, AttributeKind } from "./attribute.ts"
+import type { TensorMeta } from "./binding.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
 import { describe, releaseFunction, Trace, type TracedFunction } from "./trace.ts"
 

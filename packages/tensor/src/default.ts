@@ -8,7 +8,7 @@ import { cacheFolder } from "./install/folders.ts"
 import { type Environment, type Host, systemHost } from "./install/host.ts"
 import { openRuntime, type OpenOptions } from "./open.ts"
 import type { BackendName, TensorRuntime } from "./runtime.ts"
-import { xlaCacheFolder } from "./xla-cache.ts"
+import { pruneXlaCache, xlaCacheFolder } from "./xla-cache.ts"
 
 export interface DefaultOptions {
   readonly env: Environment
@@ -47,6 +47,7 @@ export async function defaultOpenOptions(options: DefaultOptions): Promise<OpenO
   if ("reason" in found) return { backend, threads, libraryMissing: found }
   // A library that the user named is used or the error is shown, as in locate().
   const strict = found.source === "COHORT_LIBTENSORFLOW" ? "tensorflow" : backend
+  pruneXlaCache(cacheFolder(env, host.home), host.now())
   return { backend: strict, threads, libraryPath: found.libraryPath, xlaCacheDir: usableCache(xlaCacheFolder(cacheFolder(env, host.home), found)) }
 }
 

@@ -1,7 +1,7 @@
 // TensorFlow ops that tfjs does not have, on tfjs tensors, eager or traced. dtype attributes follow the real dtypes of the inputs,
 // so bf16 works here.
 import { scalar, type Tensor, tensor1d, tidy } from "@tensorflow/tfjs-core"
-import { type Attribute, AttributeKind } from "./binding.ts"
+import { type Attribute, AttributeKind } from "./attribute.ts"
 import { wrap } from "./compile.ts"
 import { DType } from "./dtype.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"

@@ -2,7 +2,8 @@
 // outer one as arguments.
 import { CohortError } from "@cohort/errors"
 import { createHash } from "node:crypto"
-import { type Attribute, AttributeKind, type Binding, dimensions, firstNodeId, type HostArray, type Recorder, type TensorMeta } from "./binding.ts"
+import { type Attribute, AttributeKind, type AttributeCalls, dimensions, graphCalls, setAttribute } from "./attribute.ts"
+import { type Binding, firstNodeId, type HostArray, type Recorder, type TensorMeta } from "./binding.ts"
 import { byteSize, DType, sizeOf } from "./dtype.ts"
 import type { Address } from "./library.ts"
 
@@ -45,6 +46,7 @@ const nodes = new Map<number, Node>()
 
 export class Trace implements Recorder {
   readonly #binding: Binding
+  readonly #attributeCalls: AttributeCalls
   readonly #graph: Address
   readonly #known = new Map<number, number>()
   readonly #captures: number[] = []
@@ -62,6 +64,7 @@ export class Trace implements Recorder {
 
   constructor(binding: Binding) {
     this.#binding = binding
+    this.#attributeCalls = graphCalls(binding.library)
     this.#graph = binding.library.c.TF_NewGraph() as Address
     this.#parent = binding.recorder
     binding.setRecorder(this)
@@ -177,41 +180,7 @@ export class Trace implements Recorder {
   }
 
   #setAttribute(description: Address, attribute: Attribute): void {
-    const { c, name } = this.#binding.library
-    const key = name(attribute.name)
-    const value = attribute.value
-    switch (attribute.type) {
-      case AttributeKind.string: {
-        const bytes = Buffer.from(`${String(value)}\0`)
-        c.TF_SetAttrString(description, key, bytes, bytes.length - 1)
-        break
-      }
-      case AttributeKind.int:
-        if (Array.isArray(value)) c.TF_SetAttrIntList(description, key, dimensions(value as number[]), value.length)
-        else c.TF_SetAttrInt(description, key, value as number)
-        break
-      case AttributeKind.float:
-        if (Array.isArray(value)) c.TF_SetAttrFloatList(description, key, new Float32Array(value as number[]), value.length)
-        else c.TF_SetAttrFloat(description, key, value as number)
-        break
-      case AttributeKind.bool:
-        if (Array.isArray(value)) c.TF_SetAttrBoolList(description, key, new Uint8Array(value.map(Number)), value.length)
-        else c.TF_SetAttrBool(description, key, value === true ? 1 : 0)
-        break
-      case AttributeKind.type:
-        c.TF_SetAttrType(description, key, value as number)
-        break
-      case AttributeKind.shape:
-        c.TF_SetAttrShape(description, key, dimensions(value as number[]), (value as number[]).length)
-        break
-      case AttributeKind.typeList:
-        c.TF_SetAttrTypeList(description, key, new Int32Array(value as number[]), (value as number[]).length)
-        break
-      default: {
-        const bytes = Buffer.from(`${String(value)}\0`)
-        c.TF_SetAttrFuncName(description, key, bytes, bytes.length - 1)
-      }
-    }
+    setAttribute(this.#attributeCalls, this.#binding.library, description, attribute)
   }
 
   #addLibrary(traced: TracedFunction): void {

@@ -3,6 +3,18 @@ import { createHash } from "node:crypto"
 import { readFileSync, statSync } from "node:fs"
 import { join } from "node:path"
 import type { FoundRuntime } from "./install/find.ts"
+import { pruneFolder } from "./prune.ts"
+
+/** Programs of a model are a few to a few dozen MB. */
+const maxBytes = 2 ** 30
+
+/**
+ * Keeps the programs of all libraries and CPUs together within 1 GiB: past that, those used longest ago go until three quarters are left.
+ * @param nowMs time of day
+ */
+export function pruneXlaCache(cacheDir: string, nowMs: number): void {
+  pruneFolder(join(cacheDir, "xla"), { maxBytes, targetBytes: 0.75 * maxBytes, youngMs: 600_000, nowMs })
+}
 
 /** `<cache>/xla/<library>-<cpu>`: programs made for another library or CPU lie elsewhere. */
 export function xlaCacheFolder(cacheDir: string, runtime: FoundRuntime, cpuInfo: string = readCpuInfo()): string {
