@@ -124,6 +124,7 @@ class Life {
         worker: this.#watched(worker),
         planner: createStepPlanner({ maxLength: scenario.longestSample, tokenBudget: 4 * scenario.longestSample, samplesPerStep: scenario.groupsPerStep * scenario.groupSize, packing: scenario.packing }),
         groupsPerStep: scenario.groupsPerStep,
+        rewards: workload.rewards,
         progress: this.progress,
         signal: this.#interrupt.signal,
         exclusively: (body) => body(),

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { metricDefinitions, metricTable, summarizeMetrics } from "./definitions.ts"
-import { EMPTY_METRICS, METRIC_NAMES, addMetrics, unpackMetrics } from "./metrics.ts"
+import { EMPTY_METRICS, METRIC_NAMES, addMetrics, meanOfPasses, unpackMetrics } from "./metrics.ts"
 
 const vector = METRIC_NAMES.map((_, index) => index + 1)
 
@@ -17,6 +17,11 @@ test("sums add, maxima take the larger, NaN stays", () => {
   expect(twice.ratioMax).toBe(metrics.ratioMax)
   expect(addMetrics(metrics, EMPTY_METRICS)).toEqual(metrics)
   expect(addMetrics({ ...metrics, ratioMax: Number.NaN }, metrics).ratioMax).toBeNaN()
+})
+
+test("two equal passes are one", () => {
+  const metrics = unpackMetrics(vector)
+  expect(meanOfPasses(addMetrics(metrics, metrics), 2)).toEqual(metrics)
 })
 
 test("without tokens a mean is absent, not NaN", () => {

@@ -75,3 +75,13 @@ export function unpackMetrics(vector: ArrayLike<number>): ObjectiveMetrics {
 export function addMetrics(a: ObjectiveMetrics, b: ObjectiveMetrics): ObjectiveMetrics {
   return build((name) => (maximumNames.has(name) ? Math.max(a[name], b[name]) : a[name] + b[name]))
 }
+
+/**
+ * Metrics of several passes over the same tokens, added up, as those of one: sums and parts of the loss are means over the passes, maxima stay.
+ *
+ * @example
+ * const step = meanOfPasses(addMetrics(first, second), 2) // step.tokens is that of one pass
+ */
+export function meanOfPasses(metrics: ObjectiveMetrics, passes: number): ObjectiveMetrics {
+  return build((name) => (maximumNames.has(name) ? metrics[name] : metrics[name] / passes))
+}

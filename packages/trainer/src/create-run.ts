@@ -154,6 +154,7 @@ class Execution {
       config, backend, worker, transfer,
       planner: createStepPlanner(plannerOptions(config, { backend, maxModelLength: health.maxModelLength, multiTurn: tasks.tools !== undefined || config.environments.length > 0 || tasks.environmentOf(tasks.train.at(0)) !== undefined })),
       groupsPerStep: promptsPerStep(config),
+      rewards: rewards.entries,
       progress: this.#progress,
       clock: systemClock,
       signal,

@@ -7,7 +7,7 @@ import { type EntropyControl, referenceMoves } from "@cohort/loss"
 import { type BiasMonitor, type Clock, type DropCounter, freshnessOf, freshnessOfTokens, type RolloutWorker, type SampleGroup, withDeadline } from "@cohort/rollout"
 import type { WeightTransfer } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "./backend.ts"
-import { entropyAfter } from "./objective.ts"
+import { entropyAfter, type RewardWeights } from "./objective.ts"
 import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
 import { trainWindow } from "./train-window.ts"
@@ -34,6 +34,7 @@ export interface LoopOptions {
   /** Cuts each step into micro-batches. */
   readonly planner: StepPlanner
   readonly groupsPerStep: number
+  readonly rewards: RewardWeights
   readonly progress: Progress
   readonly clock: Clock
   /** Ends the run after the step in progress. */

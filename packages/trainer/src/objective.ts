@@ -46,13 +46,19 @@ function isWindowWide({ objective }: RunConfig): boolean {
   return advantageScope(objective) === "window" || objectiveDemands(objective).referenceInReward
 }
 
-/**
- * The samples of a window as they are trained: window-wide advantages filled in, truncated completions masked when the config says so.
- *
- * @param kl of each rollout, nats, where it lowers rewards; a rollout without one has no advantage and leaves its group's mean
- */
-export function windowSamples(config: RunConfig, groups: readonly SampleGroup[], kl?: ReadonlyMap<string, number>): Sample[] {
-  const advantages = isWindowWide(config) ? windowAdvantages(config, groups, kl) : undefined
+/** Names and weights of a run's rewards, as their members' parts have them. */
+export type RewardWeights = readonly { readonly name: string; readonly weight: number }[]
+
+export interface WindowOptions {
+  /** The run's rewards; what an environment says of itself counts 1 beside them. For the rules that look at each reward by itself. */
+  readonly rewards: RewardWeights
+  /** KL of each rollout, nats, where it lowers rewards; a rollout without one has no advantage and leaves its group's mean. */
+  readonly kl?: ReadonlyMap<string, number> | undefined
+}
+
+/** The samples of a window as they are trained: window-wide advantages filled in, truncated completions masked when the config says so. */
+export function windowSamples(config: RunConfig, groups: readonly SampleGroup[], options: WindowOptions): Sample[] {
+  const advantages = isWindowWide(config) ? windowAdvantages(config, groups, options) : undefined
   return groups.flatMap((group, index) =>
     group.samples.map((sample) => {
       const masked = config.objective.maskTruncated && sample.truncated
@@ -63,14 +69,16 @@ export function windowSamples(config: RunConfig, groups: readonly SampleGroup[],
   )
 }
 
-function windowAdvantages(config: RunConfig, groups: readonly SampleGroup[], kl: ReadonlyMap<string, number> | undefined): readonly (readonly (number | null)[])[] {
-  const names = [...new Set(groups.flatMap((group) => group.memberParts.flatMap((parts) => Object.keys(parts).filter((name) => !name.includes("/")))))]
-  const weightOf = (name: string): number => config.rewards.find((reward) => reward.use === name || name.startsWith(`${reward.use}/`))?.weight ?? 1
-  const penalised = ({ rewards, rolloutIds }: SampleGroup): (number | null)[] =>
-    rewards.map((reward, member) => {
-      const own = kl?.get(rolloutIds[member]!)
+function windowAdvantages(config: RunConfig, groups: readonly SampleGroup[], { rewards, kl }: WindowOptions): readonly (readonly (number | null)[])[] {
+  const columns = [...rewards, { name: "environment", weight: 1 }]
+  const penalised = (group: SampleGroup): (number | null)[] =>
+    group.rewards.map((reward, member) => {
+      const own = kl?.get(group.rolloutIds[member]!)
       return own === undefined ? null : reward - config.objective.klCoefficient * own
     })
-  const settings = groups.map((group) => ({ totals: kl === undefined ? group.rewards : penalised(group), parts: group.memberParts.map((parts) => names.map((name) => parts[name] ?? null)) }))
-  return advantagesOf(settings, config.objective, names.map(weightOf)).map((group) => group.advantages)
+  const given = groups.map((group) => ({
+    totals: kl === undefined ? group.rewards : penalised(group),
+    parts: group.memberParts.map((parts) => columns.map(({ name }) => parts[name] ?? null)),
+  }))
+  return advantagesOf(given, config.objective, columns.map(({ weight }) => weight)).map((group) => group.advantages)
 }

@@ -35,5 +35,15 @@ export async function openRewards({ config, registry, env }: TaskOptions, setup:
     throw failed.reason
   }
   const loaded = opened.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []))
-  return { entries: loaded.map(({ entry }) => entry), fullMarks: loaded[0]?.top ?? 1, pids: isolates.pids, close: () => isolates.close() }
+  return { entries: numbered(loaded.map(({ entry }) => entry)), fullMarks: loaded[0]?.top ?? 1, pids: isolates.pids, close: () => isolates.close() }
+}
+
+/** A plugin that is used twice, with other options, is told apart in figures and by rules that look at each reward: `reward-math`, `reward-math#2`. */
+function numbered(entries: readonly RewardEntry[]): readonly RewardEntry[] {
+  const seen = new Map<string, number>()
+  return entries.map((entry) => {
+    const count = (seen.get(entry.name) ?? 0) + 1
+    seen.set(entry.name, count)
+    return count === 1 ? entry : { ...entry, name: `${entry.name}#${count}` }
+  })
 }

@@ -1,6 +1,6 @@
 // One optimizer step: a window of groups becomes advantages, micro-batches with what the objective compares them to, passes and updates.
 import { type BatchFacts, type MicroBatch, windowTotals } from "@cohort/batching"
-import { addMetrics, EMPTY_METRICS, objectiveDemands, type ObjectiveMetrics, topEntropy } from "@cohort/loss"
+import { addMetrics, EMPTY_METRICS, meanOfPasses, objectiveDemands, type ObjectiveMetrics, topEntropy } from "@cohort/loss"
 import { learningRate } from "@cohort/model"
 import type { SampleGroup } from "@cohort/rollout"
 import { klOfRollouts } from "./kl-penalty.ts"
@@ -11,6 +11,7 @@ export interface TrainedWindow {
   readonly skipped: boolean
   readonly gradNorm: number
   readonly learningRate: number
+  /** Mean over the passes. */
   readonly metrics: ObjectiveMetrics
   readonly samples: number
   readonly seconds: number
@@ -24,7 +25,7 @@ export async function trainWindow(options: LoopOptions, groups: readonly SampleG
   const { config, backend, clock, progress } = options
   const start = clock.now()
   const kl = objectiveDemands(config.objective).referenceInReward ? await klOfRollouts(options, groups) : undefined
-  const samples = windowSamples(config, groups, kl)
+  const samples = windowSamples(config, groups, { rewards: options.rewards, kl })
   const { microBatches, kept, droppedOverBudget, facts } = options.planner.plan(samples, progress.step)
   for (const sample of droppedOverBudget)
     options.append({ kind: "sample.dropped", step: progress.step + 1, groupId: sample.groupId, reason: "over_token_budget", data: { tokens: sample.tokenIds.length } })
@@ -34,20 +35,24 @@ export async function trainWindow(options: LoopOptions, groups: readonly SampleG
   let metrics = EMPTY_METRICS
   let gradNorm = 0
   let skipped = false
-  for (let iteration = 0; iteration < config.train.iterations; iteration++) {
+  let passes = 0
+  while (passes < config.train.iterations && !skipped) {
     // Of the policy as this pass finds it.
     const spec = objectiveOf(config, totals, progress.entropy, await topEntropyOf(options, batches))
     let pass = EMPTY_METRICS
     for (const batch of batches) pass = addMetrics(pass, await backend.forwardBackward(batch, spec))
     const step = await backend.optimStep({ learningRate: rate, maxGradNorm: config.train.maxGradNorm })
-    if (iteration === 0) metrics = pass
-    if (iteration === 0 || !step.skipped) gradNorm = step.gradNorm
-    // A later pass that cannot be taken leaves the passes before it: the window is trained.
-    if (step.skipped && iteration > 0) options.onUpdate({ kind: "warning", message: `step ${progress.step + 1}: the gradient of pass ${iteration + 1} of ${config.train.iterations} is not finite; the passes before it stay` })
-    skipped = step.skipped && iteration === 0
-    if (step.skipped) break
+    if (step.skipped && passes > 0) {
+      // The window is trained all the same: the passes before this one stay.
+      options.onUpdate({ kind: "warning", message: `step ${progress.step + 1}: the gradient of pass ${passes + 1} of ${config.train.iterations} is not finite; the passes before it stay` })
+      break
+    }
+    metrics = addMetrics(metrics, pass)
+    gradNorm = step.gradNorm
+    skipped = step.skipped
+    passes++
   }
-  return { skipped, gradNorm, learningRate: rate, metrics, samples: kept.length, seconds: (clock.now() - start) / 1000, batch: facts, klPerCompletion: kl === undefined ? undefined : meanOf(kl) }
+  return { skipped, gradNorm, learningRate: rate, metrics: meanOfPasses(metrics, passes), samples: kept.length, seconds: (clock.now() - start) / 1000, batch: facts, klPerCompletion: kl === undefined ? undefined : meanOf(kl) }
 }
 
 /** Adds what the objective compares with: log-probs of the reference policy, and the trainer's own before the step. */

@@ -76,7 +76,7 @@ export async function trainOn(backend: EmbeddedBackend, config: RunConfig, group
     samples: (async function* () { yield* groups })(),
   }
   await trainLoop({
-    config, backend: asTrainer(backend), worker, transfer: noTransfer(), groupsPerStep,
+    config, backend: asTrainer(backend), worker, transfer: noTransfer(), groupsPerStep, rewards: [{ name: "reward-math", weight: 1 }],
     // Small, so that a window takes several micro-batches.
     planner: createStepPlanner({ maxLength: 8, tokenBudget: 16, samplesPerStep: config.train.completionsPerStep, packing: config.train.packing }), progress, clock: systemClock,
     signal: new AbortController().signal, append: () => undefined, exclusively: (body) => body(), giveBack: () => undefined, onUpdate: () => undefined, onSync: () => undefined,

@@ -20,7 +20,7 @@ export const trainSection = v.pipe(
       choice(["auto", "packed", "rows"], "Several completions a row, prompts of a group forwarded once (packed), or a row each; auto takes what is cheaper at each step. The loss is the same"),
       "auto",
     ),
-    iterations: v.optional(int(1, "Optimizer passes over each batch of completions"), 1),
+    iterations: v.optional(int(1, "Optimizer passes over each batch of completions; figures of a step are means over them"), 1),
     checkpointEverySteps: v.optional(int(0, "Steps between checkpoints; 0 writes one at the end only"), 50),
     keepCheckpoints: v.optional(int(1, "Checkpoints kept; the oldest goes first"), 3),
     maxSeconds: v.exactOptional(above(0, "Stop after this time, seconds, if `train.steps` is not reached before")),

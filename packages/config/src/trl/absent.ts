@@ -6,7 +6,7 @@ export const absent: readonly { readonly reason: string; readonly options: reado
   { reason: "evaluation generates with the inference engine: set inference.dtype", options: ["bf16_full_eval"] },
   { reason: "one trainer process; a distributed trainer is driven through its own backend", options: ["ddp_find_unused_parameters", "ddp_bucket_cap_mb", "ddp_broadcast_buffers", "ddp_static_graph", "ddp_backend", "ddp_timeout", "fsdp", "fsdp_config", "deepspeed", "ds3_gather_for_generation", "accelerator_config", "parallelism_config", "local_rank", "log_on_each_node", "save_on_each_node", "log_level_replica"] },
   { reason: "the loss is divided by the tokens of the whole step, so no choice is needed", options: ["average_tokens_across_devices"] },
-  { reason: "the optimizer is AdamW on all weights", options: ["optim_args", "optim_target_modules", "lr_scheduler_kwargs"] },
+  { reason: "the optimizer is AdamW on all that is trained", options: ["optim_args", "optim_target_modules", "lr_scheduler_kwargs"] },
   { reason: "not used by policy optimisation here", options: ["label_smoothing_factor", "neftune_noise_alpha", "label_names", "include_for_metrics", "batch_eval_metrics", "prediction_loss_only", "length_column_name", "train_sampling_strategy", "include_num_input_tokens_seen"] },
   { reason: "models are dense decoders without dropout or auxiliary losses", options: ["router_aux_loss_coef", "disable_dropout"] },
   { reason: "no code from a checkpoint is run", options: ["trust_remote_code"] },

@@ -124,6 +124,16 @@ describe("values that follow from several options", () => {
     expect(settings({ token_budget: 512, per_device_train_batch_size: 4 })).not.toHaveProperty(["train.samplesPerBatch"])
   })
 
+  test("steps are counted without the passes over a batch", () => {
+    const passes = { num_iterations: 4, max_steps: 100, save_steps: 10, eval_strategy: "steps", eval_steps: 20, beta: 0.1, sync_ref_model: true, ref_model_sync_steps: 64, warmup_steps: 0.1 }
+    expect(settings(passes)).toMatchObject({ "train.iterations": 4, "train.steps": 25, "train.checkpointEverySteps": 3, "eval.everySteps": 5, "objective.referenceEverySteps": 16, "train.warmupSteps": 3 })
+    expect(convert(passes).mapped.find(({ path }) => path === "train.steps")?.note).toContain("each of the 4 passes")
+  })
+
+  test("a correction without an upper bound stays without one", () => {
+    expect(settings({ use_vllm: true, vllm_importance_sampling_clip_max: null, vllm_importance_sampling_clip_min: 0.5 })).toMatchObject({ "objective.correctionMin": 0.5, "objective.correctionMax": 1e30 })
+  })
+
   test("a share of the steps needs their number", () => {
     expect(settings({ warmup_steps: 0.1, max_steps: 50 })["train.warmupSteps"]).toBe(5)
     expect(convert({ warmup_steps: 0.1 }).notMapped.find(({ option }) => option === "warmup_steps")?.reason).toContain("not known without max_steps")

@@ -1,6 +1,6 @@
 // Options of rewards, advantages and the loss.
 import type { JsonValue } from "../json.ts"
-import { numberOf, refuse, same, sameOrNone, type TrlFacts, type TrlRow, words } from "./row.ts"
+import { inOurSteps, numberOf, refuse, same, sameOrNone, type TrlFacts, type TrlRow, type TrlSetting, words } from "./row.ts"
 
 /** A correction needs numbers of a sampler apart from the trainer. */
 const corrects = ({ values }: TrlFacts): boolean => values["use_vllm"] === true && values["vllm_importance_sampling_correction"] === true
@@ -30,12 +30,12 @@ const afterCorrection = (option: string, path: string, example: JsonValue): TrlR
   beside: { use_vllm: true },
   answer: (value, facts) => (value === null || !corrects(facts) ? [] : [{ path, value }]),
 })
-const withKl = (option: string, path: string, example: JsonValue, convert: (value: JsonValue) => JsonValue): TrlRow => ({
+const withKl = (option: string, path: string, example: JsonValue, convert: (value: JsonValue, facts: TrlFacts) => TrlSetting): TrlRow => ({
   option,
   becomes: `\`${path}\`, where sync_ref_model is true`,
   example,
   beside: { sync_ref_model: true, beta: 0.1 },
-  answer: (value, { values }) => (values["sync_ref_model"] === true ? [{ path, value: convert(value) }] : []),
+  answer: (value, facts) => (facts.values["sync_ref_model"] === true ? [convert(value, facts)] : []),
 })
 
 export const objectiveRows: readonly TrlRow[] = [
@@ -50,8 +50,8 @@ export const objectiveRows: readonly TrlRow[] = [
   same("beta", "objective.klCoefficient", 0.04),
   same("use_bias_correction_kl", "objective.klUnbiased", false),
   { option: "sync_ref_model", becomes: "`objective.reference`: true is moving", example: true, beside: { beta: 0.1 }, answer: (value) => [{ path: "objective.reference", value: value === true ? "moving" : "start" }] },
-  withKl("ref_model_mixup_alpha", "objective.referenceMix", 0.5, (value) => value),
-  withKl("ref_model_sync_steps", "objective.referenceEverySteps", 64, (value) => value),
+  withKl("ref_model_mixup_alpha", "objective.referenceMix", 0.5, (value) => ({ path: "objective.referenceMix", value })),
+  withKl("ref_model_sync_steps", "objective.referenceEverySteps", 64, (value, facts) => inOurSteps("objective.referenceEverySteps", numberOf(value), facts)),
   {
     option: "scale_rewards",
     becomes: "`objective.advantageScale`; true is group, false is none",
@@ -85,7 +85,11 @@ export const objectiveRows: readonly TrlRow[] = [
     answer: (_, facts) => (corrects(facts) ? [] : [{ path: "objective.correction", value: "none" }]),
   },
   afterCorrection("vllm_importance_sampling_mode", "objective.correction", "token_truncate"),
-  afterCorrection("vllm_importance_sampling_clip_max", "objective.correctionMax", 2),
+  {
+    ...afterCorrection("vllm_importance_sampling_clip_max", "objective.correctionMax", 2),
+    becomes: "`objective.correctionMax`, where use_vllm and vllm_importance_sampling_correction are true; null, no bound, is a number that no weight reaches",
+    answer: (value, facts) => (corrects(facts) ? [value === null ? { path: "objective.correctionMax", value: 1e30, note: "no upper bound" } : { path: "objective.correctionMax", value }] : []),
+  },
   afterCorrection("vllm_importance_sampling_clip_min", "objective.correctionMin", 0.5),
   afterCorrection("vllm_importance_sampling_cap", "objective.correctionMax", 2.5),
   sameOrNone("off_policy_mask_threshold", "objective.offPolicyThreshold", 0.5),

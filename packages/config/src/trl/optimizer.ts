@@ -1,15 +1,15 @@
 // Options of the optimizer, the batch and the length of a run.
 import type { JsonValue } from "../json.ts"
-import { numberOf, refuse, same, sameOrNone, type TrlFacts, type TrlRow, type TrlSetting, words } from "./row.ts"
+import { inOurSteps, numberOf, refuse, same, sameOrNone, type TrlFacts, type TrlRow, type TrlSetting, words } from "./row.ts"
 
 const stepsOf = ({ values }: TrlFacts): number | undefined => (numberOf(values["max_steps"]) > 0 ? numberOf(values["max_steps"]) : undefined)
 
 /** Transformers counts a number under 1 as a share of the steps. */
 function stepsOrShare(path: string, value: JsonValue, facts: TrlFacts): ReturnType<TrlRow["answer"]> {
   const number = numberOf(value)
-  if (Number.isInteger(number)) return [{ path, value: number }]
+  if (Number.isInteger(number)) return [inOurSteps(path, number, facts)]
   const steps = stepsOf(facts)
-  return steps === undefined ? refuse(`a share of the steps, which are not known without max_steps: set ${path}`) : [{ path, value: Math.ceil(number * steps) }]
+  return steps === undefined ? refuse(`a share of the steps, which are not known without max_steps: set ${path}`) : [inOurSteps(path, Math.ceil(number * steps), facts)]
 }
 
 /** Completions of one optimizer step, rounded up to whole groups. */
@@ -47,7 +47,7 @@ export const optimizerRows: readonly TrlRow[] = [
     beside: { max_steps: 50 },
     answer: (value, facts) => (value === null || value === 0 ? [] : stepsOrShare("train.warmupSteps", value, facts)),
   },
-  { option: "max_steps", becomes: "`train.steps`", example: 50, answer: (value) => (numberOf(value) > 0 ? [{ path: "train.steps", value }] : []) },
+  { option: "max_steps", becomes: "`train.steps`, divided by num_iterations: TRL counts each pass over a batch", example: 50, beside: { num_iterations: 2 }, answer: (value, facts) => (numberOf(value) > 0 ? [inOurSteps("train.steps", numberOf(value), facts)] : []) },
   {
     option: "num_train_epochs",
     becomes: "not mapped without max_steps: `train.steps` = epochs * prompts * num_generations / completionsPerStep",

@@ -77,3 +77,9 @@ export const words = (option: string, path: string, example: string, map: Readon
 
 /** NaN for what is no number: the schema then refuses the setting by name. */
 export const numberOf = (value: JsonValue | undefined): number => (typeof value === "number" ? value : Number.NaN)
+
+/** Optimizer steps there, where each pass over a batch is one; here a step takes all its passes. */
+export function inOurSteps(path: string, steps: number, { values }: TrlFacts): TrlSetting {
+  const passes = numberOf(values["num_iterations"] ?? 1)
+  return passes > 1 ? { path, value: Math.ceil(steps / passes), note: `${steps} steps of TRL, which counts each of the ${passes} passes over a batch` } : { path, value: steps }
+}

@@ -1,6 +1,6 @@
 // Options of the model, the data, logging and evaluation; and the few of TRL's command line that name model, data and rewards.
 import { isPlainObject } from "../json.ts"
-import { numberOf, refuse, same, sameOrNone, type TrlRow, words } from "./row.ts"
+import { inOurSteps, numberOf, refuse, same, sameOrNone, type TrlRow, words } from "./row.ts"
 
 const dtypes: Readonly<Record<string, string>> = { float32: "f32", bfloat16: "bf16", auto: "auto" }
 /** Rewards of TRL that come with Cohort. */
@@ -26,7 +26,7 @@ export const runRows: readonly TrlRow[] = [
     },
   },
   { option: "bf16", becomes: "`backend.precision`: true is mixed", example: true, answer: (value) => (value === true ? [{ path: "backend.precision", value: "mixed" }] : []) },
-  { option: "logging_steps", becomes: "`tracking.logEverySteps`", example: 5, answer: (value) => (numberOf(value) >= 1 ? [{ path: "tracking.logEverySteps", value }] : refuse("counted in steps: set tracking.logEverySteps")) },
+  { option: "logging_steps", becomes: "`tracking.logEverySteps`", example: 5, answer: (value, facts) => (numberOf(value) >= 1 ? [inOurSteps("tracking.logEverySteps", numberOf(value), facts)] : refuse("counted in steps: set tracking.logEverySteps")) },
   {
     option: "report_to",
     becomes: "`tracking.trackers`: tensorboard, wandb, mlflow, beside the JSON lines that are always written",
@@ -43,13 +43,14 @@ export const runRows: readonly TrlRow[] = [
     becomes: "with steps, `eval.everySteps` from eval_steps; no is 0",
     example: "steps",
     beside: { eval_steps: 25 },
-    answer: (value, { values }) => {
+    answer: (value, facts) => {
       if (value === "no") return []
       if (value !== "steps") return refuse("evaluations are counted in steps: set eval.everySteps")
-      return [{ path: "eval.everySteps", value: values["eval_steps"] ?? values["logging_steps"] ?? 1, note: "data.evalSource names the prompts" }]
+      const { values } = facts
+      return [{ note: "data.evalSource names the prompts", ...inOurSteps("eval.everySteps", numberOf(values["eval_steps"] ?? values["logging_steps"] ?? 1), facts) }]
     },
   },
-  { option: "eval_steps", becomes: "`eval.everySteps`, with eval_strategy steps", example: 10, beside: { eval_strategy: "steps" }, answer: (value, { values }) => (value === null || values["eval_strategy"] !== "steps" ? [] : [{ path: "eval.everySteps", value }]) },
+  { option: "eval_steps", becomes: "`eval.everySteps`, with eval_strategy steps", example: 10, beside: { eval_strategy: "steps" }, answer: (value, facts) => (value === null || facts.values["eval_strategy"] !== "steps" ? [] : [inOurSteps("eval.everySteps", numberOf(value), facts)]) },
   sameOrNone("model_name_or_path", "model.path", "Qwen/Qwen3-0.6B"),
   sameOrNone("dataset_name", "data.source", "trl-lib/DeepMath-103K"),
   {
