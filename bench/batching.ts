@@ -1,7 +1,7 @@
 // Batching against TRL's batchers, padding on four length distributions, and sharing of prompts. One JSON line per figure.
 //
 //     COHORT_BENCH_PYTHON=python COHORT_BENCH_TRL_1_14=folder bun run batching.ts
-import { bucketLadder, fitLadder, planBatches, planPacked, type Sample, workerRows } from "@cohort/batching"
+import { bucketLadder, createStepPlanner, fitLadder, planBatches, planPacked, type Sample, workerRows } from "@cohort/batching"
 import { distributions, randomOf } from "./lengths.ts"
 import { figure, runPeer } from "./peer.ts"
 
@@ -85,6 +85,34 @@ function paddingFigures(): void {
   }
 }
 
+/** What a run does: the steps after another, with shapes that stay. */
+function runFigures(): void {
+  for (const [name, draw] of Object.entries(distributions))
+    for (const packing of ["auto", "packed", "rows"] as const) {
+      const random = randomOf(4)
+      const planner = createStepPlanner({ maxLength: 2048, tokenBudget: 16_384, samplesPerStep: 512, packing })
+      const shapes = new Set<string>()
+      let [forwarded, padded, real, seconds, packedSteps] = [0, 0, 0, 0, 0]
+      for (let step = 0; step < RUN_STEPS; step++) {
+        const samples = groupSamples(Array.from({ length: 64 }, (_, id) => ({ id, prompt: draw(random).prompt, lengths: Array.from({ length: 8 }, () => draw(random).completion) })))
+        const start = performance.now()
+        const { facts, microBatches, packed } = planner.plan(samples)
+        seconds += (performance.now() - start) / 1000
+        for (const { rows, length } of microBatches) shapes.add(`${packed} ${rows}x${length}`)
+        forwarded += facts.forwardedTokens
+        padded += facts.paddedTokens
+        real += facts.realTokens
+        if (packed) packedSteps++
+      }
+      figure(`padding over ${RUN_STEPS} steps, ${name} lengths, 512 samples a step, ${packing}`, {
+        pad: 1 - forwarded / padded, shapes: shapes.size, packedSteps, forwardedOverReal: forwarded / real, secondsPerStep: seconds / RUN_STEPS,
+      })
+    }
+}
+
+const RUN_STEPS = 40
+
 await budgetFigure()
 await sharedFigure()
 paddingFigures()
+runFigures()

@@ -2,7 +2,7 @@
 import { type BatchShape, type LadderOptions, ladderShapes, roundLength } from "./ladder.ts"
 
 /** Lengths of neighbouring candidates, each over the other; packed rows are full at any length. */
-const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.5 }
+const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.25 }
 const SHORTEST = 16
 
 /** Packed rows are at most this long, unless one sample is longer: attention grows with the square, and rows of this length are full already. */
@@ -17,7 +17,12 @@ export function candidateShapes({ packed, ...options }: LadderOptions & { readon
   const longest = Math.min(budget, packed ? Math.max(options.maxLength, LONGEST_PACKED) : options.maxLength)
   // Rounding up must not lift the last length over the budget.
   const lengths = new Set([roundLength(longest) <= budget ? roundLength(longest) : longest])
-  for (let length = SHORTEST; roundLength(length) < longest; length *= packed ? RATIO.packed : RATIO.rows) lengths.add(roundLength(length))
+  // Rounded first: a power of the ratio may come out a hair above a whole length.
+  for (let step = 0; ; step++) {
+    const length = roundLength(Math.round(SHORTEST * (packed ? RATIO.packed : RATIO.rows) ** step))
+    if (length >= longest) break
+    lengths.add(length)
+  }
   const full = ladderShapes([...lengths].toSorted((a, b) => a - b), options)
   if (options.rowsPerBatch !== undefined) return full
   return full.flatMap(({ rows, length }) => partsOf(rows).map((part) => ({ rows: part, length })))

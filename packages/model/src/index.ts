@@ -13,3 +13,4 @@ export { createAdapter, createPolicy, initialValues, type Parameters, type Polic
 export { inverseFrequencies, type RopeScaling } from "./rope.ts"
 export * from "./schedule.ts"
 export { normal, uniform } from "./random.ts"
+export * from "./token-scores.ts"

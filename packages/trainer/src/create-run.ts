@@ -147,7 +147,7 @@ class Execution {
     const evalBefore = resumed === undefined ? await evaluateAt(this.#progress.step) : null
     const worker = this.#closers.add("the rollout worker", await this.#openWorker(services, tasks, rewards.entries, cursor, ledger, modelFolder), (open) => open.stop())
     const save = (): Promise<void> => this.#saveCheckpoint(backend, cursor, ledger)
-    this.#options.onUpdate({ kind: "phase", phase: "train", message: `training ${config.train.steps - this.#progress.step} steps of ${config.train.completionsPerStep} completions` })
+    this.#options.onUpdate({ kind: "phase", phase: "train", message: `training ${config.train.steps - this.#progress.step} steps of ${config.train.completionsPerStep} completions of ${promptsPerStep(config)} prompts` })
     const trainStart = performance.now()
     await worker.start()
     const stopped = await trainLoop({

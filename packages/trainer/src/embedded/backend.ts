@@ -75,7 +75,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
     chosen ??= chooseForm({
       compile: runtime.info.backend === "tensorflow" ? settings.compile : "eager",
       precision: runtime.info.backend === "tensorflow" ? settings.precision : "f32",
-      key: `${settings.machine} ${config.architecture} ${config.layers}x${config.hiddenSize} ${batch.rows}x${batch.length}${lora === undefined ? "" : ` lora ${lora.rank} ${lora.targets.length}`}`,
+      key: `${settings.machine} ${config.architecture} ${config.layers}x${config.hiddenSize} ${tokensAbout(batch)} tokens${lora === undefined ? "" : ` lora ${lora.rank} ${lora.targets.length}`}`,
       ...(settings.formMemory === undefined ? {} : { memory: settings.formMemory }),
       run: (form) => {
         step.forwardBackward(batch, spec, form)
@@ -184,6 +184,11 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       runtime.close()
     },
   }
+}
+
+/** Tokens of a batch to a power of two: steps of about that size prefer the same form, and a run's first batch differs a little each time. */
+function tokensAbout({ rows, length }: MicroBatch): number {
+  return 2 ** Math.round(Math.log2(rows * length))
 }
 
 /** Text files of a model folder by name, for the folder that servers load. */

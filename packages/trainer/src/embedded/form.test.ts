@@ -53,3 +53,13 @@ test("a choice is remembered per machine, model and shape; a damaged memory is m
   writeFileSync(memory, "{ damaged")
   expect(chooseForm(options({ ...machine({ "xla f32": 9, "graph f32": 2, "graph bf16": 3 }), memory })).form.mode).toBe("graph")
 })
+
+test("what was asked for belongs to the memory: another run's answer from fewer forms is not taken, nor overwritten", () => {
+  const memory = join(root, "asked", "train.json")
+  const fast = machine({ "xla f32": 1, "graph f32": 2, "graph bf16": 3 })
+  chooseForm(options({ ...fast, memory }))
+  chooseForm(options({ ...machine({ "graph f32": 3, "graph bf16": 1 }), memory, compile: "graph" }))
+  const again = machine({ "xla f32": 9, "graph f32": 2, "graph bf16": 3 })
+  expect(chooseForm(options({ ...again, memory })).form.mode).toBe("xla")
+  expect(again.runs).toEqual([])
+})

@@ -33,12 +33,14 @@ export function chooseForm(options: ChooseFormOptions): FormChoice {
   const candidates: StepForm[] = modes.flatMap((mode) => precisions.filter((precision) => mode !== "xla" || precision === "f32" || precisions.length === 1).map((precision) => ({ mode, precision })))
   if (candidates.length === 1) return { form: candidates[0]!, because: "the config asks for it" }
   const memory = recall(options.memory)
-  const known = candidates.find((form) => nameOf(form) === memory[options.key])
+  // What is asked for belongs to the key: another run's answer from fewer candidates is none here.
+  const key = `${options.key} ${options.compile} ${options.precision}`
+  const known = candidates.find((form) => nameOf(form) === memory[key])
   if (known !== undefined) return { form: known, because: "it was the fastest when this machine was measured" }
   const timed = candidates.map((form) => ({ form, ms: bestOf(options, form) }))
   const cost = ({ form, ms }: (typeof timed)[number]): number => (form.precision === "bf16" ? ms * halfPrecisionGain : ms)
   const fastest = timed.reduce((best, next) => (cost(next) < cost(best) ? next : best))
-  remember(options.memory, { ...memory, [options.key]: nameOf(fastest.form) })
+  remember(options.memory, { ...memory, [key]: nameOf(fastest.form) })
   return { form: fastest.form, because: timed.map(({ form, ms }) => `${nameOf(form)} ${ms.toFixed(1)} ms`).join(", ") }
 }
 

@@ -94,11 +94,11 @@ describe.each(cases)("$backend", ({ backend, form, specs: objectives, cuts: trie
   })
 
   /** Metrics and gradients of a window. */
-  function train(batches: readonly MicroBatch[], spec: ObjectiveSpec): { readonly metrics: ObjectiveMetrics; readonly gradients: readonly Float32Array[] } {
+  function train(batches: readonly MicroBatch[], spec: ObjectiveSpec, by: TrainStep = step): { readonly metrics: ObjectiveMetrics; readonly gradients: readonly Float32Array[] } {
     const needs = spec.klCoefficient !== undefined || spec.correction !== undefined
-    const metrics = batches.map((batch) => (needs ? withLogProbs(batch) : batch)).reduce((sum, batch) => addMetrics(sum, step.forwardBackward(batch, spec, form)), EMPTY_METRICS)
-    step.optimStep({ learningRate: 0, maxGradNorm: 1e9 })
-    return { metrics, gradients: step.moments.first.map((moment) => Float32Array.from(moment.data() as Float32Array)) }
+    const metrics = batches.map((batch) => (needs ? withLogProbs(batch) : batch)).reduce((sum, batch) => addMetrics(sum, by.forwardBackward(batch, spec, form)), EMPTY_METRICS)
+    by.optimStep({ learningRate: 0, maxGradNorm: 1e9 })
+    return { metrics, gradients: by.moments.first.map((moment) => Float32Array.from(moment.data() as Float32Array)) }
   }
 
   test("log-probs of trained tokens do not depend on who shares the row", () => {
@@ -111,6 +111,19 @@ describe.each(cases)("$backend", ({ backend, form, specs: objectives, cuts: trie
     expect(expected.size).toBe(samples.length)
     for (const name of tried)
       for (const [id, values] of trained(cuts[name]!)) for (const [at, value] of values.entries()) expect([name, id, Math.abs(value - expected.get(id)![at]!) < 2e-5]).toEqual([name, id, true])
+  })
+
+  test.skipIf(backend !== "cpu")("logits in parts train what logits at once train, the entropy bonus too", () => {
+    const many = collate(samples, { rows: 18, length: 16 }, { version })
+    const inParts = createTrainStep(runtime, { config, trained: policy, weights: policy.weights }, { adamW: { beta1: 0, beta2: 0.9, epsilon: 1e-8, weightDecay: 0 }, entropy: true, headChunksFrom: 1 })
+    const expected = train([many], specs[0]!)
+    const parts = train([many], specs[0]!, inParts)
+    for (const [key, value] of Object.entries(expected.metrics)) expect([key, Math.abs(parts.metrics[key as keyof ObjectiveMetrics] - value) <= 1e-4 * Math.max(1, Math.abs(value))]).toEqual([key, true])
+    for (const [index, gradient] of expected.gradients.entries()) for (const [at, value] of parts.gradients[index]!.entries()) expect(Math.abs(value - gradient[at]!)).toBeLessThan(1e-5)
+    const scores = (of: TrainStep): Float32Array => of.score("logProbs", "policy", many, 0.9, policy.weights, form)
+    const whole = scores(step)
+    for (const [at, value] of scores(inParts).entries()) expect(Math.abs(value - whole[at]!)).toBeLessThan(1e-4)
+    inParts.dispose()
   })
 
   describe.each(objectives)("$kind", (spec) => {

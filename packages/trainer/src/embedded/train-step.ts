@@ -3,7 +3,7 @@
 import { add, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
 import type { MicroBatch } from "@cohort/batching"
 import { objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
-import { type AdamWSettings, adamW, entropies, globalNorm, hiddenStates, logits, type ModelConfig, type Parameters, targetLogProbs, type Weights } from "@cohort/model"
+import { type AdamWSettings, adamW, globalNorm, hiddenStates, type ModelConfig, type Parameters, tokenScores, type Weights } from "@cohort/model"
 import type { CompiledFunction, CompileMode, MatMulPrecision, TensorRuntime, Variable } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 
@@ -17,6 +17,8 @@ export interface TrainStepSettings {
   readonly adamW: AdamWSettings
   /** Entropy is one more pass over the vocabulary; it is measured when true or when the objective needs it. */
   readonly entropy: boolean
+  /** Logits of a batch from which on they are computed in parts: see `tokenScores`. */
+  readonly headChunksFrom?: number
 }
 
 export interface TrainStep {
@@ -61,11 +63,12 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     if (found === undefined) compiled.set(key, (found = make()))
     return found
   }
+  const head = { raw: runtime.raw, ...(settings.headChunksFrom === undefined ? {} : { chunksFrom: settings.headChunksFrom }) }
   let accumulating = false
 
   function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean, columns: readonly BatchColumn[], samplesPerRow: number): CompiledFunction {
     const scalarNames = Object.keys(objectiveScalars(spec))
-    const needsEntropy = settings.entropy || objectiveNeeds(spec).entropy
+    const entropy = objectiveNeeds(spec).entropy ? "trained" : settings.entropy ? "measured" : "none"
     return runtime.compile(
       (ids_BT, positions_BT, targets_N, floats_CN, scalars_K, visibleUntil_BT, sequence_N) => {
         const [rows, length] = ids_BT!.shape as [number, number]
@@ -78,11 +81,12 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
         let metrics: Tensor | undefined
         const gradient = valueAndGrads((...values: Tensor[]) => {
           const weights = { ...current, ...Object.fromEntries(names.map((name, i) => [name, values[i]!])) }
-          const logits_NV = logits(config, weights, hiddenStates(config, weights, ids_BT!, positions_BT!, visibleUntil_BT))
+          const hidden_ND = hiddenStates(config, weights, ids_BT!, positions_BT!, visibleUntil_BT)
+          const { logProbs_N, entropies_N } = tokenScores(config, weights, hidden_ND, targets_N!, { ...head, temperature, entropy })
           const output = policyObjective(spec, {
             rows,
             length,
-            logProbs_N: targetLogProbs(runtime.raw, logits_NV, targets_N!, temperature) as Tensor1D,
+            logProbs_N,
             mask_N: column("lossMask"),
             behaviorLogProbs_N: column("behaviorLogProbs"),
             advantages_N: column("advantages"),
@@ -90,7 +94,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
             ...(columns.includes("referenceLogProbs") ? { referenceLogProbs_N: column("referenceLogProbs") } : {}),
             ...(columns.includes("proximalLogProbs") ? { proximalLogProbs_N: column("proximalLogProbs") } : {}),
             ...(columns.includes("ages") ? { ages_N: column("ages") } : {}),
-            ...(needsEntropy ? { entropy_N: entropies(logits_NV, temperature) as Tensor1D } : {}),
+            ...(entropies_N === undefined ? {} : { entropy_N: entropies_N }),
             ...(sequence_N === undefined ? {} : { sequences: { index_N: sequence_N as Tensor1D, perRow: samplesPerRow } }),
             scalars,
           })
@@ -162,8 +166,9 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
         runtime.compile(
           (ids_BT, positions_BT, targets_N, temperature_0, visibleUntil_BT) => {
             const values = weights()
-            const logits_NV = logits(config, values, hiddenStates(config, values, ids_BT!, positions_BT!, visibleUntil_BT))
-            return [what === "logProbs" ? targetLogProbs(runtime.raw, logits_NV, targets_N!, temperature_0!) : entropies(logits_NV, temperature_0!)]
+            const hidden_ND = hiddenStates(config, values, ids_BT!, positions_BT!, visibleUntil_BT)
+            const { logProbs_N, entropies_N } = tokenScores(config, values, hidden_ND, targets_N!, { ...head, temperature: temperature_0!, entropy: what === "logProbs" ? "none" : "measured" })
+            return [entropies_N ?? logProbs_N]
           },
           { name: what, mode: form.mode, precision: form.precision },
         ),
