@@ -86,16 +86,34 @@ export function packedMask(visibleUntil_BT: Tensor): Tensor {
   })
 }
 
-/** Softmax attention with grouped key-value heads. q [B, H, T, h], k and v [B, K, T, h], mask [1 or B, 1, T, T]; returns [B, H, T, h]. */
+/**
+ * Softmax attention with grouped key-value heads. q [B, H, T, h], k and v [B, K, T, h], mask [1 or B, 1, T, T]; returns [B, H, T, h].
+ * The gradient takes the sum over keys of weight times its gradient from the output, over h instead of T (FlashAttention-2, arXiv:2307.08691, section 3.1).
+ */
 export function attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor): Tensor {
   const [rows, heads, length, size] = q.shape as [number, number, number, number]
   const kvHeads = k.shape[1]!
+  const scale = 1 / Math.sqrt(size)
   // The query heads that share a key head become rows of one product.
-  const grouped = reshape(mul(q, 1 / Math.sqrt(size)), [rows, kvHeads, (heads / kvHeads) * length, size])
-  const scores = reshape(matMul(grouped, k, false, true), [rows, heads, length, length])
-  const weights = softmax(add(scores, mask))
-  const mixed = matMul(reshape(weights, [rows, kvHeads, (heads / kvHeads) * length, length]), v)
-  return reshape(mixed, [rows, heads, length, size])
+  const grouped = (x: Tensor, last: number): Tensor => reshape(x, [rows, kvHeads, (heads / kvHeads) * length, last])
+  const op = customGrad((...args) => {
+    const [queries, keys, values, save] = args as unknown as [Tensor, Tensor, Tensor, GradSaveFunc]
+    const scaled = grouped(mul(queries, scale), size)
+    const scores = reshape(matMul(scaled, keys, false, true), [rows, heads, length, length])
+    const weights = grouped(softmax(add(scores, mask)), length)
+    const mixed = matMul(weights, values)
+    save([scaled, keys, values, weights, mixed])
+    return {
+      value: reshape(mixed, [rows, heads, length, size]),
+      gradFunc: (dy: Tensor, saved: Tensor[]) => {
+        const [s, ks, vs, p, o] = saved as [Tensor, Tensor, Tensor, Tensor, Tensor]
+        const d = grouped(dy, size)
+        const dScores = mul(p, sub(matMul(d, vs, false, true), sum(mul(d, o), -1, true)))
+        return [reshape(mul(matMul(dScores, ks), scale), queries.shape), matMul(dScores, s, true, false), matMul(p, d, true, false)]
+      },
+    }
+  })
+  return op(q, k, v)
 }
 
 /** silu(gate) * up for a fused projection [N, 2F] = [gate | up] (SwiGLU, arXiv:2002.05202); returns [N, F]. */

@@ -3,7 +3,7 @@ import "@tensorflow/tfjs-core/dist/register_all_gradients"
 import { env, type KernelFunc, registerBackend, registerKernel, type Tensor, tidy, unregisterKernel } from "@tensorflow/tfjs-core"
 import type { MatMulPrecision } from "./compile.ts"
 import { DType, sizeOf } from "./dtype.ts"
-import type { RawOps } from "./raw.ts"
+import { attr, type RawOps } from "./raw.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
 
 const backendName = "tensorflow"
@@ -16,6 +16,11 @@ export function registerTensorflow(backend: TensorflowBackend, raw: RawOps, prec
     const { x, indices } = inputs as { x: Tensor; indices: Tensor }
     const { axis, batchDims } = attrs as unknown as { axis: number; batchDims: number }
     return raw.gather(x, indices, axis, batchDims)
+  })
+  // Left out of automatic clusters: XLA sums a row one number after the other on one core, the op of its own is vectorised and uses all.
+  replace("Softmax", ({ inputs }) => {
+    const { logits } = inputs as { logits: Tensor }
+    return raw.one("Softmax", [logits], [attr.type("T", raw.dtypeOf(logits)), attr.bool("_XlaCompile", false)])
   })
   replace("BatchMatMul", ({ inputs, attrs }) => {
     const { a, b } = inputs as { a: Tensor; b: Tensor }
