@@ -124,21 +124,32 @@ export function createPacker<S extends Packable>(samples: readonly S[], { share,
 /** Largest tree first, each to the fullest row that still takes it. */
 export function packRows<S extends Packable>(trees: readonly SampleTree<S>[], length: number, samplesPerRow: number): PackedRow<S>[] {
   const rows: { trees: SampleTree<S>[]; tokens: number; samples: number }[] = []
-  // byRoom[r]: open rows with r tokens left.
-  const byRoom: number[][] = Array.from({ length: length + 1 }, () => [])
-  for (const tree of trees.toSorted((a, b) => b.tokens - a.tokens)) {
-    let index: number | undefined
-    for (let room = tree.tokens; room <= length && index === undefined; room++) {
-      const open = byRoom[room]!
-      const at = open.findLastIndex((candidate) => rows[candidate]!.samples + tree.samples.length <= samplesPerRow)
-      if (at !== -1) [index] = open.splice(at, 1)
+  // newest[r]: the open row with r tokens left that was opened or filled last; older[i]: the one before row i of the same room. -1: none.
+  const newest = new Int32Array(length + 1).fill(-1)
+  const older: number[] = []
+  /** Takes the newest row out of its list that has room for `samples` more. */
+  const takeFrom = (room: number, samples: number): number => {
+    let before = -1
+    for (let index = newest[room]!; index !== -1; before = index, index = older[index]!) {
+      if (rows[index]!.samples + samples > samplesPerRow) continue
+      if (before === -1) newest[room] = older[index]!
+      else older[before] = older[index]!
+      return index
     }
-    if (index === undefined) index = rows.push({ trees: [], tokens: 0, samples: 0 }) - 1
+    return -1
+  }
+  for (const tree of trees.toSorted((a, b) => b.tokens - a.tokens)) {
+    let index = -1
+    for (let room = tree.tokens; room <= length && index === -1; room++) if (newest[room] !== -1) index = takeFrom(room, tree.samples.length)
+    if (index === -1) index = rows.push({ trees: [], tokens: 0, samples: 0 }) - 1
     const row = rows[index]!
     row.trees.push(tree)
     row.tokens += tree.tokens
     row.samples += tree.samples.length
-    if (row.samples < samplesPerRow) byRoom[length - row.tokens]!.push(index)
+    if (row.samples >= samplesPerRow) continue
+    const room = length - row.tokens
+    older[index] = newest[room]!
+    newest[room] = index
   }
   return rows
 }
