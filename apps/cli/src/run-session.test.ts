@@ -17,7 +17,7 @@ afterAll(() => rm(dir, { recursive: true }))
 const loaded = { config: resolveConfig({ model: { path: "m" }, data: { source: "env-arithmetic" } }), origins: {}, warnings: [] }
 const summaryOf = (stopped: RunSummary["stopped"]): RunSummary => ({
   runDir: dir, stopped, steps: 1, trainSeconds: 1, seconds: 2, secondsToFirstStep: 1, evalBefore: null, evalAfter: null, samplesTrained: 8, trainedTokens: 80,
-  samplesPerSecond: 8, trainedTokensPerSecond: 80, weightSyncs: [], ageP50: 0, ageP95: 0, ageMax: 0, dropped: {}, checkpoint: null, peakRssBytes: 1,
+  samplesPerSecond: 8, trainedTokensPerSecond: 80, weightSyncs: [], ageP50: 0, ageP95: 0, ageMax: 0, bottleneck: null, dropped: {}, checkpoint: null, peakRssBytes: 1,
 })
 
 /** The run itself is scripted: what is tested is what stands around it. */

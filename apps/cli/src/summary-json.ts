@@ -14,6 +14,8 @@ export interface SummaryJson {
   readonly ageMax: number | null
   /** Groups by reason. */
   readonly dropped: RunSummary["dropped"]
+  /** What took most of the trainer's time in the last steps, with advice. */
+  readonly bottleneck: RunSummary["bottleneck"]
   readonly seconds: number
   readonly secondsToFirstStep: number | null
   readonly peakRssBytes: number
@@ -34,6 +36,7 @@ export function summaryJson(summary: RunSummary): SummaryJson {
     ageP95: summary.ageP95,
     ageMax: summary.ageMax,
     dropped: summary.dropped,
+    bottleneck: summary.bottleneck,
     seconds: summary.seconds,
     secondsToFirstStep: summary.secondsToFirstStep,
     peakRssBytes: summary.peakRssBytes,

@@ -31,6 +31,7 @@ export function summaryText(summary: RunSummary, { paint, program, show }: Summa
     ["trajectory age", agesText(summary)],
     ["dropped groups", droppedText(summary.dropped)],
     ["time", timeText(summary)],
+    ...(summary.bottleneck === null ? [] : [["bottleneck", bottleneckText(summary.bottleneck)] as const]),
     ["peak memory", bytes(summary.peakRssBytes)],
     ["run folder", show(summary.runDir)],
   ]
@@ -76,6 +77,10 @@ function droppedText(dropped: RunSummary["dropped"]): string {
 
 function timeText({ seconds, secondsToFirstStep }: RunSummary): string {
   return `${duration(seconds)} in all${secondsToFirstStep === null ? "" : `, ${duration(secondsToFirstStep)} until the first step was done`}`
+}
+
+function bottleneckText({ part, share, advice }: NonNullable<RunSummary["bottleneck"]>): string {
+  return `${part.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)}, ${percent(share)} of the last steps. ${advice}`
 }
 
 /** The same prompts before and after, where both evaluations looked at them. */

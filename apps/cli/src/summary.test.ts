@@ -30,6 +30,7 @@ const summary: RunSummary = {
   ageP50: 1,
   ageP95: 2,
   ageMax: 3,
+  bottleneck: { part: "weightSync", share: 0.62, advice: "Choose a faster transfer." },
   dropped: { stale: 2, no_samples: 0, equal_rewards: 5 },
   checkpoint: "/projects/sums/runs/quickstart-2026-01-31-12-00-00/checkpoints/step-000060",
   peakRssBytes: 1_234_000_000,
@@ -47,6 +48,7 @@ test("a whole summary", () => {
   trajectory age  p50 1.00, p95 2.00, max 3 steps
   dropped groups  7 (equal rewards 5, stale 2)
   time            1 min 20 s in all, 6.5 s until the first step was done
+  bottleneck      weight sync, 62.0% of the last steps. Choose a faster transfer.
   peak memory     1.2 GB
   run folder      runs/quickstart-2026-01-31-12-00-00
 
@@ -68,12 +70,13 @@ test("an early end says what is missing instead of inventing it", () => {
   expect(early).toContain("dropped groups  none")
   expect(early).toContain("No checkpoint was written.")
   expect(early).not.toContain("prompt   before")
+  expect(text({ bottleneck: null })).not.toContain("bottleneck")
   expect(text({ evalBefore: null, evalAfter: null })).toContain("not measured: no evaluation prompts")
 })
 
 test("JSON has every figure, null for what was not measured", () => {
   const json = summaryJson({ ...summary, evalAfter: null })
-  expect(json).toMatchObject({ accuracyBefore: 0.25, accuracyAfter: null, ageP95: 2, dropped: summary.dropped, peakRssBytes: 1_234_000_000, stopped: "steps" })
+  expect(json).toMatchObject({ accuracyBefore: 0.25, accuracyAfter: null, ageP95: 2, bottleneck: { part: "weightSync" }, dropped: summary.dropped, peakRssBytes: 1_234_000_000, stopped: "steps" })
   expect(json.weightSyncs.map(({ seconds }) => seconds)).toEqual([0.1, 0.2])
   expect(JSON.stringify(json)).not.toContain("\n")
 })

@@ -102,6 +102,7 @@ class Execution {
   readonly #warn: (message: string) => void
   readonly #startedAt = performance.now()
   readonly #syncs: SyncReport[] = []
+  #bottleneck: RunSummary["bottleneck"] = null
   readonly #bias = createBiasMonitor()
   readonly #drops = createDropCounter()
   readonly #throttle: Throttle = { maxAhead: Number.POSITIVE_INFINITY }
@@ -168,6 +169,7 @@ class Execution {
       watch: createWatch({ config, groupsPerStep: promptsPerStep(config), mostAhead: mostAhead(config), throttle: this.#throttle, bias: this.#bias, callbacks: this.#options.callbacks ?? [] }),
       exclusively: exclusively ?? ((body) => body()),
       giveBack: (occurrence) => this.#giveBack(cursor, ledger, occurrence),
+      onBottleneck: (bottleneck) => (this.#bottleneck = bottleneck),
       onSync: (report) => this.#syncs.push(report),
       onUpdate: this.#options.onUpdate,
       onStep: async (step, metrics) => {
@@ -369,6 +371,7 @@ class Execution {
       samplesTrained, trainedTokens,
       samplesPerSecond: samplesTrained / trainSeconds, trainedTokensPerSecond: trainedTokens / trainSeconds,
       weightSyncs: this.#syncs,
+      bottleneck: this.#bottleneck,
       ageP50: ages.p50, ageP95: ages.p95, ageMax: ages.max,
       dropped: dropsByReason,
       checkpoint: this.#lastCheckpoint,

@@ -12,7 +12,7 @@ import type { RunUpdate, StopReason, SyncReport } from "./run.ts"
 import { stepMetrics } from "./step-metrics.ts"
 import { trainWindow } from "./train-window.ts"
 import { refusalOf } from "./trainable.ts"
-import { accountOf, bottleneckOf, type StepAccount, type StepTimes } from "./watch/account.ts"
+import { accountOf, type Bottleneck, bottleneckOf, type StepAccount, type StepTimes } from "./watch/account.ts"
 import type { StepWatch } from "./watch/watch.ts"
 import { takeWindow } from "./window.ts"
 
@@ -54,6 +54,8 @@ export interface LoopOptions {
   readonly drops?: Pick<DropCounter, "take">
   readonly onUpdate: (update: RunUpdate) => void
   readonly onSync: (report: SyncReport) => void
+  /** What the last steps' time went to. */
+  readonly onBottleneck?: (bottleneck: Bottleneck | null) => void
 }
 
 /** Steps that are looked at together to name the bottleneck. */
@@ -153,6 +155,7 @@ function createAccountant(options: LoopOptions, startedAt: number): (step: numbe
     recent.push(account)
     if (recent.length > accountSteps) recent.shift()
     const bottleneck = bottleneckOf(recent)
+    options.onBottleneck?.(bottleneck)
     options.append({ kind: "step.account", step, ...(bottleneck === null ? {} : { reason: bottleneck.advice }), data: { ...account, bottleneck: bottleneck?.part ?? null, share: bottleneck?.share ?? 0 } })
     return account
   }

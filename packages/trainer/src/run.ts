@@ -3,6 +3,7 @@ import type { RunConfig } from "@cohort/config"
 import type { Awaitable } from "@cohort/env"
 import type { Registry } from "@cohort/plugin"
 import type { RolloutWorker, RolloutWorkerOptions, Throttle } from "@cohort/rollout"
+import type { Bottleneck } from "./watch/account.ts"
 import type { StepCallback } from "./watch/watch.ts"
 
 /** Figures of one optimizer step; names as in the metrics table of the docs. */
@@ -65,6 +66,8 @@ export interface RunSummary {
   readonly ageP50: number | null
   readonly ageP95: number | null
   readonly ageMax: number | null
+  /** What took most of the trainer's time in the last ten steps, its share of that time, and what to do about it; null before the first step. */
+  readonly bottleneck: Bottleneck | null
   /** Groups dropped, by reason. */
   readonly dropped: Readonly<Record<string, number>>
   readonly checkpoint: string | null

@@ -19,6 +19,8 @@ export interface Fired<Action extends string> {
 }
 
 export interface Rails<Action extends string> {
+  /** Figures that the conditions name, each with the condition as it is written. */
+  readonly metrics: readonly { readonly metric: string; readonly text: string }[]
   /** What fires at this step. A step in which a condition has no value neither counts nor ends a row. */
   check(metrics: Readonly<Record<string, number>>): readonly Fired<Action>[]
 }
@@ -31,6 +33,7 @@ export interface Rails<Action extends string> {
 export function createRails<Action extends string>(rails: readonly Rail<Action>[]): Rails<Action> {
   const parsed = rails.map((rail) => ({ ...rail, condition: parseCondition(rail.text), inRow: 0 }))
   return {
+    metrics: parsed.flatMap(({ condition, text }) => condition.all.map(({ metric }) => ({ metric, text }))),
     check: (metrics) =>
       parsed.flatMap((rail): Fired<Action>[] => {
         const now = holds(rail.condition, metrics)

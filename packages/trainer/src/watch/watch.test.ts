@@ -48,6 +48,26 @@ test("freshness limits: throttle narrows step by step down to one step's groups 
   expect((await watch.check(0, { "age/p95": 1, "age/max": 10 })).stop).toBe("age.max <= 9 is not kept: age/max is 10")
 })
 
+test.each([
+  ["completions that are cut and worth nothing", "truncated >= 0.9 and reward/mean <= 0", { truncated: 0.95, "reward/mean": 0 }, { truncated: 0.95, "reward/mean": 0.1 }],
+  ["groups that all score the same", "reward/zero_spread >= 1", { "reward/zero_spread": 1 }, { "reward/zero_spread": 0.99 }],
+  ["an entropy floor", "entropy < 0.05", { entropy: 0.04 }, { entropy: 0.05 }],
+  ["a KL ceiling", "kl/behavior > 0.2", { "kl/behavior": 0.3 }, { "kl/behavior": 0.2 }],
+  ["repetition", "repetition >= 0.6", { repetition: 0.8 }, { repetition: 0.3 }],
+] as const)("guardrail: %s, for as many steps in a row as it says", async (_, when, collapsed, healthy) => {
+  const { watch } = watchOf({ guardrails: [{ when, forSteps: 2 }] })
+  const stops: (string | undefined)[] = []
+  for (const metrics of [collapsed, healthy, collapsed, collapsed]) stops.push((await watch.check(0, metrics)).stop)
+  expect(stops).toEqual([undefined, undefined, undefined, expect.stringContaining(`${when} for 2 steps`)])
+})
+
+test("what is watched and never comes is told once, by name", async () => {
+  const { watch } = watchOf({ guardrails: [{ when: "reward.meen <= 0", action: "warn" }], staleness: { slo: [{ keep: "age.p95 <= 3" }] } })
+  const said: string[] = []
+  for (let step = 1; step <= 12; step++) said.push(...(await watch.check(step, { "age/p95": 1, "reward/mean": 1 })).warnings)
+  expect(said).toEqual(['"reward.meen <= 0" watches reward/meen, which no step has had so far: look at its name'])
+})
+
 test("an alarm of the bias monitor is a warning, once while it lasts", async () => {
   const alarms = [null, "slow prompts are trained too rarely", "slow prompts are trained too rarely", null, "fast ones are"]
   const config = resolveConfig({ model: { path: "m" }, data: { source: "d" } })

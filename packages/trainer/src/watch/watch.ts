@@ -42,6 +42,8 @@ export function createWatch(options: WatchOptions): StepWatch {
   const slos = createRails(config.staleness.slo.map(({ keep, forSteps, action }) => ({ text: keep, forSteps, action, firesWhen: false })))
   const mostAhead = options.mostAhead ?? (config.staleness.maxSteps + 1) * groupsPerStep
   const warned = new Set<string>()
+  const seen = new Set<string>()
+  let checks = 0
 
   /** The first of a row is said, not each of it. */
   const warnOnce = (key: string, fires: boolean, message: string): readonly string[] => {
@@ -54,6 +56,10 @@ export function createWatch(options: WatchOptions): StepWatch {
   return {
     async check(step, metrics) {
       const warnings: string[] = []
+      for (const name of Object.keys(metrics)) seen.add(name)
+      if (++checks === patienceSteps)
+        for (const { metric, text } of [...guardrails.metrics, ...slos.metrics])
+          if (!seen.has(metric)) warnings.push(`"${text}" watches ${metric}, which no step has had so far: look at its name`)
       let stop: string | undefined
       const collapsed = guardrails.check(metrics)
       for (const { when } of config.guardrails) {
@@ -81,5 +87,8 @@ export function createWatch(options: WatchOptions): StepWatch {
     },
   }
 }
+
+/** Steps after which a figure that never came is spoken of: some, as the bias, take a while. */
+const patienceSteps = 10
 
 const measures = { throttle: "fewer groups may run ahead", syncNow: "weights are published now", stop: "the run ends" } as const
