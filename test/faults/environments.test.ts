@@ -36,7 +36,7 @@ async function project(rows: readonly object[]): Promise<Patch> {
   await writeFile(join(dir, "rows.jsonl"), rows.map((row) => JSON.stringify(row)).join("\n"))
   return {
     model: { path: model },
-    data: { source: join(dir, "rows.jsonl"), options: {}, maxPromptTokens: 160 },
+    data: { source: join(dir, "rows.jsonl"), evalSource: join(dir, "rows.jsonl"), options: {}, maxPromptTokens: 160 },
     environments: ["counter", "echo"].map((name) => ({ name, use: `${join(dir, "worlds.ts")}#${name}` })),
     rewards: [],
     rollout: { maxCompletionTokens: 60, groupSize: 2 },
@@ -58,6 +58,9 @@ testRun("each row lives in the environment that it names, sees its tools and is 
   const run = await faultyRun({ patch: { ...patch, inference: { urls: [engine.url] } } })
   const summary = await summaryOf(run)
   expect(summary.steps).toBe(2)
+  // Evaluated in their environments too: what the counter scores is at least 1, what the other scores is below.
+  expect(summary.evalBefore?.prompts).toBe(2)
+  expect(summary.evalBefore?.examples.map(({ reward }) => (reward ?? 0) >= 1)).toEqual([true, false])
   const left = readFolder(run.dir)
   expect(left.violations).toEqual([])
   const metrics = run.updates.flatMap((update) => (update.kind === "step" ? [update.report.metrics] : []))

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import type { EnvironmentFactory } from "@cohort/env"
+import fc from "fast-check"
 import { openTokenizer } from "@cohort/tokenizer"
 import { dirname, join } from "node:path"
 import { continuationIds } from "./chat.ts"
@@ -25,6 +26,20 @@ test("an opened reasoning block in the prompt is part of the turn's reading", ()
   const answer = Int32Array.from([...hf.encode("two and two</think>4"), stop])
   expect(tokenizer.parseAssistant(answer, open, []).message).toMatchObject({ reasoning: "two and two", content: "4" })
   expect(tokenizer.parseAssistant(Int32Array.of(hf.vocabSize + 5), open, []).text).toBe("")
+})
+
+test("any ids are a turn that can be read and answered, none throws", () => {
+  const anyIds = fc.array(fc.oneof(fc.integer({ min: 0, max: hf.vocabSize + 50 }), fc.constantFrom(...hf.encode("<tool_call>{\"name\":\"add\"}</tool_call><think></think>"), stop)), { maxLength: 40 })
+  fc.assert(
+    fc.property(anyIds, anyIds, (generated, prompt) => {
+      const ids = Int32Array.from(generated)
+      const { message, text, callErrors = [] } = tokenizer.parseAssistant(ids, Int32Array.from(prompt), ["add"])
+      expect([typeof message.content, typeof text]).toEqual(["string", "string"])
+      const answers = [...(message.tool_calls ?? []), ...callErrors].map(() => ({ role: "tool", content: "1" }) as const)
+      if (answers.length > 0) expect(continuationIds(tokenizer, ids, message.tool_calls ?? [], answers, [])).toBeInstanceOf(Int32Array)
+    }),
+    { seed: 4, numRuns: 300 },
+  )
 })
 
 test("a worker with a tool environment: one request per rollout, every rollout one row that decodes to the conversation", async () => {

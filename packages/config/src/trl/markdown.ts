@@ -5,6 +5,17 @@ import { trainersOf, TRL_VERSION, trlRows } from "./table.ts"
 const cell = (text: string): string => text.replaceAll("|", "\\|")
 const trainers = (option: string): string => trainersOf(option).map((trainer) => (trainer === "async" ? "Async" : "GRPO")).join(", ") || "other"
 
+/** What TRL's trainers take beside their options. How the parts are written: docs/guides. */
+const trainerArguments: readonly (readonly [argument: string, place: string])[] = [
+  ["`reward_funcs`", "`rewards`, with a weight, a deadline and retries each; a row column is `rollout.row[\"answer\"]`. A reward that returns None here returns null"],
+  ["`train_dataset`, `eval_dataset`", "`data.source`, `data.evalSource`"],
+  ["`tools`", "`tools`: [a module that exports them](guides/environments.md#tools), sync or async; their schema is given, not read from a docstring"],
+  ["`environment_factory`, a callable", "`environment.use`: [a module whose default export makes one](guides/environments.md#an-environment); public methods become tools with `methodsAsTools`, `get_reward` is `score`"],
+  ["`environment_factory`, a mapping", "`environments`, chosen by the same `environment` column"],
+  ["`rollout_worker`, `weight_transfer`", "in code: any `RolloutWorker` of `@cohort/rollout`, any `WeightTransfer` of `@cohort/weight-transfer`"],
+  ["`callbacks`", "`callbacks` of `createRun`, guardrails, trackers"],
+]
+
 /** Content of `docs/from-trl.md`. */
 export function trlMarkdown(): string {
   const count = trlRows.length + absent.reduce((sum, { options }) => sum + options.length, 0)
@@ -25,6 +36,14 @@ export function trlMarkdown(): string {
     "| TRL | Why |",
     "|---|---|",
     ...absent.flatMap(({ reason, options }) => `| ${options.map((option) => `\`${option}\``).join(", ")} | ${cell(reason)} |`),
+    "",
+    "## Arguments of the trainer",
+    "",
+    "They are Python objects, so nothing converts them; this is where each has its place:",
+    "",
+    "| TRL | Here |",
+    "|---|---|",
+    ...trainerArguments.map(([argument, place]) => `| ${argument} | ${cell(place)} |`),
     "",
   ].join("\n")
 }

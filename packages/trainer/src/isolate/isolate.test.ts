@@ -23,6 +23,7 @@ const files: Readonly<Record<string, string>> = {
         if (text === "hang") await new Promise(() => {})
         if (text === "bytes") for (;;) kept.push(new Uint8Array(1 << 20).fill(1))
         if (text === "objects") for (let i = 0; ; i++) kept.push({ name: "n" + i, of: [i] })
+        if (text === "leak") { setInterval(() => kept.push(new Uint8Array(16 << 20).fill(1)), 5); return process.pid }
         if (text === "exit") { console.error("no more memory in the cellar"); process.exit(3) }
         if (text === "throw") throw new Error("bad row")
         if (text === "null") return null
@@ -121,6 +122,24 @@ describe("a reward in isolates", () => {
     const [ended] = await score(loaded, "exit")
     expect(ended).toEqual({ kind: "failed", error: "reward: its process ended with code 3; its last words were: no more memory in the cellar", retryable: true })
     expect((await score(loaded, "fine", "fine", "fine")).map(({ kind }) => kind)).toEqual(["ok", "ok", "ok"])
+  })
+
+  test("one that takes memory between calls is ended too, and costs nobody a call", async () => {
+    const loaded = await reward({ isolateMemoryMb: 200 })
+    const pid = pidOf((await score(loaded, "leak"))[0])
+    await until(() => !alive(pid))
+    expect(alive(pid)).toBe(false)
+    expect(logged.some((line) => /an idle isolate of reward .* used \d+ MiB, over its cap of 200 MiB/.test(line))).toBe(true)
+    expect((await score(loaded, "fine"))[0]?.kind).toBe("ok")
+  })
+
+  test("a plugin that cannot be loaded again fails its calls with the reason, and hangs none", async () => {
+    const path = join(dir, "once.ts")
+    await writeFile(path, "export default () => process.exit(1)")
+    const loaded = await reward({ path })
+    await rm(path)
+    expect((await score(loaded, "a"))[0]).toMatchObject({ kind: "failed", error: expect.stringContaining("its process ended with code 1") })
+    expect((await score(loaded, "a", "b")).map((result) => result.kind === "failed" && result.error.includes("there is no module"))).toEqual([true, true])
   })
 
   test("calls queue over a few isolates, and the deadline counts from when each runs", async () => {
