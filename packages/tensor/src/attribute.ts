@@ -1,13 +1,14 @@
 // Attributes of ops: an op that runs at once and a node of a graph take them through functions of the same shape.
+import { ptr } from "bun:ffi"
 import type { Address, Library } from "./library.ts"
 
-/** An attribute of an op; `type` is tfjs's numbering, extended with function names and type lists. */
+/** An attribute of an op; `type` is tfjs's numbering, extended with function names and lists of types and of strings. */
 export interface Attribute {
   readonly name: string
   readonly type: (typeof AttributeKind)[keyof typeof AttributeKind]
-  readonly value: string | number | boolean | readonly number[] | readonly boolean[]
+  readonly value: string | number | boolean | readonly number[] | readonly boolean[] | readonly string[]
 }
-export const AttributeKind = { string: 0, int: 1, float: 2, bool: 3, type: 4, shape: 5, func: 6, typeList: 7 } as const
+export const AttributeKind = { string: 0, int: 1, float: 2, bool: 3, type: 4, shape: 5, func: 6, typeList: 7, stringList: 8 } as const
 
 type Values = NodeJS.TypedArray
 type Key = Uint8Array
@@ -24,6 +25,7 @@ export interface AttributeCalls {
   readonly type: (op: Address, key: Key, value: number) => void
   readonly shape: (op: Address, key: Key, dimensions: Values, rank: number) => void
   readonly typeList: (op: Address, key: Key, values: Values, length: number) => void
+  readonly stringList: (op: Address, key: Key, texts: Values, lengths: Values, count: number) => void
   readonly func: (op: Address, key: Key, bytes: Values, length: number) => void
 }
 
@@ -40,6 +42,10 @@ export function setAttribute(calls: AttributeCalls, { name }: Pick<Library, "nam
   if (type === AttributeKind.string || type === AttributeKind.func) {
     const bytes = Buffer.from(`${String(value)}\0`)
     return (type === AttributeKind.string ? calls.string : calls.func)(op, key, bytes, bytes.length - 1)
+  }
+  if (type === AttributeKind.stringList) {
+    const texts = (value as readonly string[]).map((text) => Buffer.from(text))
+    return calls.stringList(op, key, BigInt64Array.from(texts, (text) => BigInt(ptr(text))), BigInt64Array.from(texts, (text) => BigInt(text.length)), texts.length)
   }
   // What each type holds is settled where attributes are made: raw.ts and tfjs.
   const list = value as readonly number[]
@@ -60,7 +66,7 @@ export function setAttribute(calls: AttributeCalls, { name }: Pick<Library, "nam
 export function graphCalls({ c }: Pick<Library, "c">): AttributeCalls {
   return {
     string: c.TF_SetAttrString, int: c.TF_SetAttrInt, intList: c.TF_SetAttrIntList, float: c.TF_SetAttrFloat, floatList: c.TF_SetAttrFloatList,
-    bool: c.TF_SetAttrBool, boolList: c.TF_SetAttrBoolList, type: c.TF_SetAttrType, shape: c.TF_SetAttrShape, typeList: c.TF_SetAttrTypeList, func: c.TF_SetAttrFuncName,
+    bool: c.TF_SetAttrBool, boolList: c.TF_SetAttrBoolList, type: c.TF_SetAttrType, shape: c.TF_SetAttrShape, typeList: c.TF_SetAttrTypeList, stringList: c.TF_SetAttrStringList, func: c.TF_SetAttrFuncName,
   }
 }
 
@@ -68,7 +74,7 @@ export function graphCalls({ c }: Pick<Library, "c">): AttributeCalls {
 export function eagerCalls({ c, check, status }: Pick<Library, "c" | "check" | "status">, refuseFunction: () => never): AttributeCalls {
   return {
     string: c.TFE_OpSetAttrString, int: c.TFE_OpSetAttrInt, intList: c.TFE_OpSetAttrIntList, float: c.TFE_OpSetAttrFloat, floatList: c.TFE_OpSetAttrFloatList,
-    bool: c.TFE_OpSetAttrBool, boolList: c.TFE_OpSetAttrBoolList, type: c.TFE_OpSetAttrType, typeList: c.TFE_OpSetAttrTypeList, func: refuseFunction,
+    bool: c.TFE_OpSetAttrBool, boolList: c.TFE_OpSetAttrBoolList, type: c.TFE_OpSetAttrType, typeList: c.TFE_OpSetAttrTypeList, stringList: c.TFE_OpSetAttrStringList, func: refuseFunction,
     shape(op, key, values, rank) {
       c.TFE_OpSetAttrShape(op, key, values, rank, status)
       check("shape attribute")

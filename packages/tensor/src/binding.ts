@@ -14,6 +14,9 @@ export interface TensorMeta {
 
 export type HostArray = Float32Array | Int32Array | Uint8Array | Uint16Array | BigInt64Array
 
+/** What is known of an output before it is computed. */
+export type Known = Pick<TensorMeta, "shape" | "dtype"> | { readonly shape: readonly number[]; readonly dtype: number }
+
 /** Records ops instead of running them; see trace.ts. */
 export interface Recorder {
   record(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number): TensorMeta[]
@@ -73,6 +76,7 @@ export function createBinding(library: Library, options: ContextOptions) {
   const results = new BigUint64Array(4096)
   const resultCount = new Int32Array(1)
   let bytesAlive = 0
+  const lanes: Address[] = []
   let closed = false
 
   function put(handle: Address, shape: number[], dtype: number, host?: HostArray): number {
@@ -89,7 +93,11 @@ export function createBinding(library: Library, options: ContextOptions) {
     return found
   }
 
-  function adopt(handle: Address): TensorMeta {
+  function adopt(handle: Address, known: Known | undefined): TensorMeta {
+    if (known !== undefined) {
+      const shape = [...known.shape]
+      return { id: put(handle, shape, known.dtype), shape, dtype: known.dtype }
+    }
     const rank = c.TFE_TensorHandleNumDims(handle, status)
     const shape: number[] = []
     for (let i = 0; i < rank; i++) shape.push(Number(c.TFE_TensorHandleDim(handle, i, status)))
@@ -97,7 +105,8 @@ export function createBinding(library: Library, options: ContextOptions) {
     return { id: put(handle, shape, dtype), shape, dtype }
   }
 
-  function execute(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number): TensorMeta[] {
+  /** `known` spares asking for shapes, which in a lane would wait for the op. */
+  function execute(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number, known?: readonly Known[]): TensorMeta[] {
     const handle = c.TFE_NewOp(context, name(op), status) as Address
     check(op)
     try {
@@ -108,7 +117,7 @@ export function createBinding(library: Library, options: ContextOptions) {
       c.TFE_Execute(handle, results, resultCount, status)
       check(op)
       const out: TensorMeta[] = []
-      for (let i = 0; i < resultCount[0]; i++) out.push(adopt(Number(results[i]) as Address))
+      for (let i = 0; i < resultCount[0]; i++) out.push(adopt(Number(results[i]) as Address, known?.[i]))
       return out
     } finally {
       c.TFE_DeleteOp(handle)
@@ -198,8 +207,8 @@ export function createBinding(library: Library, options: ContextOptions) {
           return copy
       }
     },
-    executeOp(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number): TensorMeta[] {
-      return recorder === undefined ? execute(op, attributes, inputs, outputs) : recorder.record(op, attributes, inputs, outputs)
+    executeOp(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number, known?: readonly Known[]): TensorMeta[] {
+      return recorder === undefined ? execute(op, attributes, inputs, outputs, known) : recorder.record(op, attributes, inputs, outputs)
     },
 
     // Ours, beyond the addon.
@@ -218,9 +227,35 @@ export function createBinding(library: Library, options: ContextOptions) {
       recorder = next
     },
     counters: () => ({ tensors: entries.size, bytes: bytesAlive }),
+    inLane<T>(lane: number, body: () => T): T {
+      while (lanes.length <= lane) lanes.push(c.TFE_NewExecutor(1, 0, 0) as Address)
+      const before = c.TFE_ContextGetExecutorForThread(context) as Address
+      c.TFE_ContextSetExecutorForThread(context, lanes[lane]!)
+      try {
+        return body()
+      } finally {
+        c.TFE_ContextSetExecutorForThread(context, before)
+        c.TFE_DeleteExecutor(before)
+      }
+    },
+    /** Waits until the lanes have done everything. @throws CohortError `tensor_failed` with the first failure, and forgets it */
+    joinLanes(): void {
+      let failure: unknown
+      for (const lane of lanes) {
+        c.TFE_ExecutorWaitForAllPendingNodes(lane, status)
+        try {
+          check("lane")
+        } catch (thrown) {
+          failure ??= thrown
+          c.TFE_ExecutorClearError(lane)
+        }
+      }
+      if (failure !== undefined) throw failure
+    },
     close(): void {
       if (closed) return
       closed = true
+      for (const lane of lanes) c.TFE_DeleteExecutor(lane)
       for (const { handle } of entries.values()) c.TFE_DeleteTensorHandle(handle)
       entries.clear()
       bytesAlive = 0

@@ -16,6 +16,8 @@ export interface CompileOptions {
   readonly mode: CompileMode
   /** Shown in errors. */
   readonly name: string
+  /** `graph` mode: whether XLA compiles runs of element-wise ops too, beyond explicit clusters; true unless said otherwise. */
+  readonly autoCluster?: boolean
   /** Precision of the matrix products inside; `f32` unless said otherwise. */
   readonly precision?: MatMulPrecision
 }
@@ -31,6 +33,8 @@ export interface CompiledFunction {
   dispose(): void
 }
 
+/** ConfigProto with graph_options.optimizer_options.global_jit_level ON_2 (fields 10, 3, 5). */
+const clustered: readonly Attribute[] = [{ name: "config_proto", type: AttributeKind.string, value: "\x52\x04\x1a\x02\x28\x02" }]
 const mustCompile: readonly Attribute[] = [{ name: "_XlaMustCompile", type: AttributeKind.bool, value: true }]
 
 /** Wraps what an op returned as a tfjs tensor of the current scope. */
@@ -93,7 +97,7 @@ export function createCompile(backend: TensorflowBackend, withPrecision: <T>(pre
   return (fn: (...inputs: Tensor[]) => Tensor[], options: CompileOptions): CompiledFunction => {
     const cache = new Map<string, TracedFunction>()
     const precision = options.precision ?? "f32"
-    const attributes = options.mode === "xla" ? mustCompile : []
+    const attributes = options.mode === "xla" ? mustCompile : (options.autoCluster ?? true) ? clustered : []
     const call = (...inputs: Tensor[]): Tensor[] => {
       if (options.mode === "eager") return withPrecision(precision, () => tidy(() => fn(...inputs)))
       const { binding } = backend
@@ -104,7 +108,7 @@ export function createCompile(backend: TensorflowBackend, withPrecision: <T>(pre
       const key = signatureKey(signature)
       let traced = cache.get(key)
       if (traced === undefined) cache.set(key, (traced = withPrecision(precision, () => trace(backend, options.name, fn, signature))))
-      const metas = binding.executeOp(traced.name, attributes, [...ids, ...traced.captures], traced.outputs.length)
+      const metas = binding.executeOp(traced.name, attributes, [...ids, ...traced.captures], traced.outputs.length, traced.outputs)
       return metas.map((meta) => wrap(backend, meta))
     }
     return Object.assign(call, {

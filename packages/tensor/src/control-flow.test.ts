@@ -168,4 +168,45 @@ describe.skipIf(libraryPath === undefined)("inside a compiled function", () => {
     expect(runtime.counters()).toEqual(before)
     variable.dispose()
   })
+
+  test("lanes run side by side and give each body's own results", () => {
+    const square = runtime.compile((x) => [sum(mul(x!, x!))], { name: "square", mode: "graph" })
+    const inputs = [1, 2, 3].map((value) => tensor(new Float32Array(large).fill(value)))
+    // The first use of a host tensor uploads it.
+    tidy(() => inputs.forEach((x) => square(x)))
+    const before = runtime.counters()
+    const values = tidy(() => runtime.lanes!(inputs.map((x) => () => square(x)[0]!)).map((total) => total.dataSync()[0]))
+    expect(values).toEqual([large, 4 * large, 9 * large])
+    expect(runtime.counters()).toEqual(before)
+    square.dispose()
+  })
+
+  test("what fails in a lane is thrown once, and the lane works again", () => {
+    const { raw } = runtime
+    const pick = runtime.compile((x, at) => [raw!.gather(x!, at!)], { name: "pick", mode: "graph" })
+    const x = tensor([1, 2, 3])
+    const run = (...places: number[]) => tidy(() => runtime.lanes!(places.map((place) => () => pick(x, scalar(place, "int32"))[0]!)).map((value) => value.dataSync()[0]))
+    expect(() => run(0, 7)).toThrow("7")
+    expect(run(0, 2)).toEqual([1, 3])
+    pick.dispose()
+  })
+
+  test("a packed product equals a plain one, and that of a new program sees new weights", () => {
+    const { raw } = runtime
+    const weight = runtime.variable("packed.weight", [48, 32], "f32", Float32Array.from({ length: 48 * 32 }, (_, i) => Math.sin(i)))
+    const x = tensor(Float32Array.from({ length: 5 * 32 }, (_, i) => Math.cos(i)), [5, 32])
+    const compileOne = () => runtime.compile((x) => [raw!.packedMatMul(x!, weight.value())], { name: "packed", mode: "graph" })
+    const plain = () => [...tidy(() => matMul(x as Tensor2D, weight.value() as Tensor2D, false, true).dataSync())]
+    const first = compileOne()
+    const values = () => [...tidy(() => first(x)[0]!.dataSync())]
+    const before = plain()
+    values().forEach((value, i) => expect(value).toBeCloseTo(before[i]!, 4))
+    weight.load(new Float32Array(48 * 32).fill(0.5))
+    first.dispose()
+    const second = compileOne()
+    const after = plain()
+    tidy(() => second(x)[0]!.dataSync()).forEach((value, i) => expect(value).toBeCloseTo(after[i]!, 4))
+    second.dispose()
+    weight.dispose()
+  })
 })

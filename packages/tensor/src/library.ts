@@ -30,6 +30,12 @@ const symbolTable = {
   TF_DeviceListName: { args: [P, I, P], returns: FFIType.cstring },
   TF_DeviceListType: { args: [P, I, P], returns: FFIType.cstring },
   TF_DeleteDeviceList: { args: [P], returns: V },
+  TFE_NewExecutor: { args: [FFIType.u8, FFIType.u8, I], returns: P },
+  TFE_DeleteExecutor: { args: [P], returns: V },
+  TFE_ExecutorWaitForAllPendingNodes: { args: [P, P], returns: V },
+  TFE_ExecutorClearError: { args: [P], returns: V },
+  TFE_ContextGetExecutorForThread: { args: [P], returns: P },
+  TFE_ContextSetExecutorForThread: { args: [P, P], returns: V },
   TFE_NewTensorHandle: { args: [P, P], returns: P },
   TFE_DeleteTensorHandle: { args: [P], returns: V },
   TFE_TensorHandleDataType: { args: [P], returns: I },
@@ -50,6 +56,7 @@ const symbolTable = {
   TFE_OpSetAttrIntList: { args: [P, P, P, I], returns: V },
   TFE_OpSetAttrFloatList: { args: [P, P, P, I], returns: V },
   TFE_OpSetAttrBoolList: { args: [P, P, P, I], returns: V },
+  TFE_OpSetAttrStringList: { args: [P, P, P, P, I], returns: V },
   TFE_OpSetAttrTypeList: { args: [P, P, P, I], returns: V },
   TFE_Execute: { args: [P, P, P, P], returns: V },
   TF_NewGraph: { args: [], returns: P },
@@ -59,6 +66,7 @@ const symbolTable = {
   TF_AddInputList: { args: [P, P, I], returns: V },
   TF_AddControlInput: { args: [P, P], returns: V },
   TF_SetAttrString: { args: [P, P, P, U], returns: V },
+  TF_SetAttrStringList: { args: [P, P, P, P, I], returns: V },
   TF_SetAttrInt: { args: [P, P, FFIType.i64], returns: V },
   TF_SetAttrFloat: { args: [P, P, FFIType.f32], returns: V },
   TF_SetAttrBool: { args: [P, P, FFIType.u8], returns: V },
@@ -145,7 +153,7 @@ function withoutStderr<T>(body: () => T): T {
 }
 
 /** Element-wise work between matrix products is compiled by XLA; the products themselves stay with oneDNN. */
-const clusterFlags = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE --tf_xla_min_cluster_size=2 --tf_xla_deterministic_cluster_names"
+const clusterFlags = "--tf_xla_cpu_global_jit --tf_xla_ops_to_cluster=FUSIBLE --tf_xla_min_cluster_size=2 --tf_xla_deterministic_cluster_names"
 
 /** What the user can do about a message of the dynamic loader. */
 export function loadHint(message: string): string {

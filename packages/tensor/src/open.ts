@@ -28,6 +28,8 @@ export interface OpenOptions {
   readonly because?: string
   /** Threads of one op; default all cores. */
   readonly threads?: number | undefined
+  /** Functions that run side by side, see `lanes` of the runtime; default 1. */
+  readonly lanes?: number | undefined
   /** Folder where compiled XLA programs are kept between starts. */
   readonly xlaCacheDir?: string | undefined
 }
@@ -129,7 +131,7 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
   }
   const threads = options.threads ?? availableParallelism()
   const library = openLibrary(options.libraryPath, options.xlaCacheDir)
-  const binding = createBinding(library, { intraOpThreads: threads, interOpThreads: 1 })
+  const binding = createBinding(library, { intraOpThreads: threads, interOpThreads: options.lanes ?? 1 })
   // Imported here: the kernels pull in tfjs's union package, which the fallbacks do not need.
   const [{ TensorflowBackend }, { registerTensorflow }] = await Promise.all([import("./tensorflow-backend.ts"), import("./register.ts")])
   const backend = new TensorflowBackend(binding)
@@ -154,6 +156,11 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
     compile: (fn, settings) => compile(fn, { mode: "xla", ...settings }),
     whileLoop: createWhileLoop(backend),
     cluster: createCluster(backend),
+    lanes(bodies) {
+      const results = bodies.map((body, lane) => binding.inLane(lane, body))
+      binding.joinLanes()
+      return results
+    },
     variable: (name, shape, type, initial) => makeVariable(name, shape, types[type], initial),
     counters: binding.counters,
     close: binding.close,

@@ -2,6 +2,7 @@
 // so bf16 works here.
 import { scalar, type Tensor, tensor1d, tidy } from "@tensorflow/tfjs-core"
 import { type Attribute, AttributeKind } from "./attribute.ts"
+import type { Known } from "./binding.ts"
 import { wrap } from "./compile.ts"
 import { DType } from "./dtype.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
@@ -12,6 +13,7 @@ export const attr = {
   int: (name: string, value: number | readonly number[]): Attribute => ({ name, type: AttributeKind.int, value }),
   float: (name: string, value: number): Attribute => ({ name, type: AttributeKind.float, value }),
   bool: (name: string, value: boolean): Attribute => ({ name, type: AttributeKind.bool, value }),
+  strings: (name: string, value: readonly string[]): Attribute => ({ name, type: AttributeKind.stringList, value }),
   string: (name: string, value: string): Attribute => ({ name, type: AttributeKind.string, value }),
   shape: (name: string, value: readonly number[]): Attribute => ({ name, type: AttributeKind.shape, value }),
 }
@@ -21,9 +23,9 @@ export type RawOps = ReturnType<typeof createRawOps>
 export function createRawOps(backend: TensorflowBackend) {
   const { binding } = backend
   const dtypeOf = (x: Tensor): number => describe(binding, backend.idOf(x)).dtype
-  const many = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[], outputs: number): Tensor[] =>
-    binding.executeOp(op, attributes, inputs.map((x) => backend.idOf(x)), outputs).map((meta) => wrap(backend, meta))
-  const one = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[]): Tensor => many(op, inputs, attributes, 1)[0]!
+  const many = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[], outputs: number, known?: readonly Known[]): Tensor[] =>
+    binding.executeOp(op, attributes, inputs.map((x) => backend.idOf(x)), outputs, known).map((meta) => wrap(backend, meta))
+  const one = (op: string, inputs: readonly Tensor[], attributes: readonly Attribute[], known?: Known): Tensor => many(op, inputs, attributes, 1, known && [known])[0]!
   const unary = (op: string) => (x: Tensor): Tensor => one(op, [x], [attr.type("T", dtypeOf(x))])
   const binary = (op: string) => (a: Tensor, b: Tensor): Tensor => one(op, [a, b], [attr.type("T", dtypeOf(a))])
   /** Axes, shapes and other small inputs are tensors of their own, which go with the call. */
@@ -84,6 +86,18 @@ export function createRawOps(backend: TensorflowBackend) {
     /** [M, K] x [K, N]; both of one dtype, which the result has too. */
     matMul: (a: Tensor, b: Tensor, transposeA = false, transposeB = false): Tensor =>
       one("MatMul", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("transpose_a", transposeA), attr.bool("transpose_b", transposeB)]),
+    /**
+     * [M, K] x [N, K]^T by a kernel of oneDNN's that rearranges `b` at its first run and keeps that copy for all later ones, so in a
+     * compiled function `b` must not change as long as the function lives. CPU only.
+     */
+    packedMatMul: scoped((a: Tensor, b: Tensor): Tensor => {
+      const T = dtypeOf(b)
+      const zeros = one("Fill", [ints([b.shape[0]!]), cast(scalar(0), T)], [attr.type("T", T), attr.type("index_type", DType.int32)])
+      return one("_MklNativeFusedMatMul", [a, b, zeros], [
+        attr.bool("transpose_a", false), attr.bool("transpose_b", true), attr.type("T", T), attr.strings("fused_ops", ["BiasAdd"]),
+        attr.bool("is_filter_const", true), attr.string("_kernel", "MklNameChangeOp"),
+      ])
+    }),
     batchMatMul: (a: Tensor, b: Tensor, transposeA = false, transposeB = false): Tensor =>
       one("BatchMatMulV2", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("adj_x", transposeA), attr.bool("adj_y", transposeB)]),
     topK: scoped((x: Tensor, k: number): Tensor[] => many("TopKV2", [x, int(k)], [attr.type("T", dtypeOf(x)), attr.bool("sorted", true)], 2)),

@@ -44,6 +44,16 @@ export interface TensorRuntime {
    * const swiglu = runtime.cluster!((gate, up) => [tf.mul(tf.mul(gate, tf.sigmoid(gate)), up)])
    */
   cluster?(fn: (...inputs: Tensor[]) => Tensor[], name?: string, constants?: readonly number[]): (...inputs: Tensor[]) => Tensor[]
+  /**
+   * Runs compiled functions side by side: what `bodies[i]` starts is queued in lane i, a thread of its own, and the call returns their
+   * results when all lanes are done. Inside, start compiled functions; reading a value waits for it. Open the runtime with few
+   * `threads` and as many `lanes`, or the lanes fight over cores. Not on the fallback backends.
+   *
+   * @throws CohortError `tensor_failed` with the first failure
+   * @example
+   * const [a, b] = runtime.lanes!([() => step(left), () => step(right)])
+   */
+  lanes?<T>(bodies: readonly (() => T)[]): T[]
   /** Ops beyond tfjs; undefined on the fallback backends. */
   readonly raw: RawOps | undefined
   /** Live tensors and their bytes: constant over steps, or something leaks. */

@@ -33,6 +33,9 @@ export interface TracedFunction {
 /** Ops whose first inputs form one list, with how many inputs stay outside it. */
 const listOps: Readonly<Record<string, number>> = { ConcatV2: 1, Pack: 0, AddN: 0, IdentityN: 0 }
 
+/** Ops whose last inputs form one list, with how many inputs come before it. */
+const tailLists: Readonly<Record<string, number>> = { _MklNativeFusedMatMul: 2 }
+
 let nextNodeId = firstNodeId
 const namesInUse = new Set<string>()
 
@@ -170,12 +173,14 @@ export class Trace implements Recorder {
     const outside = listOps[op]
     const listed = outside === undefined ? 0 : ids.length - outside
     if (listed > 0) c.TF_AddInputList(description, locations(ids.slice(0, listed)), listed)
-    for (const id of ids.slice(listed)) {
+    const single = tailLists[op] ?? ids.length
+    for (const id of ids.slice(listed, single)) {
       const { op: source, output } = nodes.get(id)!
       c.TF_AddInput(description, source, output)
     }
+    if (single < ids.length) c.TF_AddInputList(description, locations(ids.slice(single)), ids.length - single)
     if (control !== undefined) c.TF_AddControlInput(description, nodes.get(control)!.op)
-    for (const attribute of attributes) if (!(listed > 0 && attribute.name === "N")) this.#setAttribute(description, attribute)
+    for (const attribute of attributes) if (!(listed > 0 && attribute.name === "N") && attribute.name !== "num_args") this.#setAttribute(description, attribute)
     return this.#finish(description, op)
   }
 

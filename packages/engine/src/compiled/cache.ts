@@ -38,7 +38,7 @@ export function createSlotCache(raw: RawOps, config: ModelConfig, slots: number,
   const scatterAttributes = [type, attributes.type("Tindices", DType.int32)]
   return {
     bytes: rowCount * headDim * (dtype === DType.bfloat16 ? 2 : 4),
-    gather: (members, count) => tidy(() => raw.one("ResourceGather", [handle, indices(members, members.map(() => 0), count)], gatherAttributes)),
+    gather: (members, count) => tidy(() => raw.one("ResourceGather", [handle, indices(members, members.map(() => 0), count)], gatherAttributes, { shape: [planes, members.length, kvHeads, count, headDim], dtype })),
     scatter(members, starts, count, rows) {
       tidy(() => raw.many("ResourceScatterUpdate", [handle, indices(members, starts, count), rows], scatterAttributes, 0))
     },

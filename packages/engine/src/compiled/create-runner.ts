@@ -1,4 +1,5 @@
 // The model runner on libtensorflow: slots with a resident cache, programs compiled per shape as they are first needed.
+import { totalmem } from "node:os"
 import { tensor, tidy } from "@tensorflow/tfjs-core"
 import { CohortError } from "@cohort/errors"
 import type { Policy } from "@cohort/model"
@@ -10,9 +11,10 @@ import { checkInputs, checkPrompts, checkSizes, checkTokens, clampTop } from "./
 import type { DecodeShape } from "./decode-shape.ts"
 import { chooseForm, compileDecode, type DecodeForm } from "./form.ts"
 import { createRunnerModel } from "./model.ts"
+import { packedPrograms } from "./packed.ts"
 import { compileHidden, compilePrefill, compileTargets } from "./prefill.ts"
 import type { SamplingVariant } from "./sample.ts"
-import { createShelf } from "./shelf.ts"
+import { createShelf, type Shelf } from "./shelf.ts"
 import { rowArrays, variantOf } from "./rows.ts"
 import { loadPolicy, openPolicy } from "./weights.ts"
 
@@ -28,6 +30,8 @@ export interface CompiledRunnerOptions {
   readonly dtype?: "f32" | "bf16"
   /** Longest chunk in tokens. */
   readonly maxChunk?: number
+  /** Parts of a batch that are computed side by side; the runtime was opened with as many `lanes`. Default 1. */
+  readonly lanes?: number
   /** How decoding is compiled; see decode-loop.ts and decode-mixed.ts. Default: by size, or by a measurement. */
   readonly form?: DecodeForm
   /** JSON file that remembers which form is faster on this machine; absent: size decides. */
@@ -60,7 +64,8 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const columns = Math.min(options.maxChunk ?? 32, maxModelLength)
   const model = createRunnerModel(runtime, raw, policy, type === "bf16" ? DType.bfloat16 : DType.float32, maxModelLength + columns)
   const cache = createSlotCache(raw, config, slots, maxModelLength, model.dtype)
-  const rowRungs = ladder(1, slots)
+  const lanes = runtime.lanes === undefined ? 1 : Math.min(options.lanes ?? 1, slots)
+  const rowRungs = ladder(1, Math.ceil(slots / lanes))
   const lengthRungs = ladder(64, maxModelLength)
   const promptRungs = ladder(16, maxModelLength)
   const form = options.form ?? chooseForm(model, { rows: rungFor(rowRungs, 16), length: lengthRungs[0]!, columns, variant: { truncates: false, penalizes: false, top: 0 } }, options.formMemory)
@@ -77,64 +82,90 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const targetProgram = compileTargets(model, "xla")
   const now = (): number => performance.now()
   const prefills = createShelf<PromptShape, CompiledFunction>({
-    compile: () => compilePrefill(model, "xla"),
+    compile: () => compilePrefill(model, form === "mixed" ? "graph" : "xla"),
     keyOf: (shape) => `${shape.rows}x${shape.length}`,
     covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length,
     costOf: (shape) => shape.rows * shape.length * (callCost + shape.length),
     now,
   })
-  const decoders = createShelf<DecodeShape, CompiledFunction>({
-    compile: (shape) => compileDecode(model, form, shape),
+  // Weights of the trainer's change under a program, so it must read them each time.
+  const packable = owned && form === "mixed" ? packedPrograms(model, totalmem()) : 0
+  const decoders: Shelf<DecodeShape, CompiledFunction> = createShelf({
+    compile: (shape) => compileDecode(model, form, shape, decoders.programs.length < packable),
     keyOf: ({ rows, length, variant }) => [rows, length, variant.truncates, variant.penalizes, variant.top].join(),
     covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length && covers(larger.variant, smaller.variant),
     costOf: decodeCost,
     now,
   })
 
+  /** Contiguous parts of equal size, one for each lane. */
+  function parted<T>(all: readonly T[]): (readonly T[])[] {
+    const size = Math.ceil(all.length / Math.min(lanes, all.length))
+    return Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size))
+  }
+
+  function inLanes<T, R>(parts: readonly T[], body: (part: T) => R): R[] {
+    return parts.length === 1 || runtime.lanes === undefined ? parts.map(body) : runtime.lanes(parts.map((part) => () => body(part)))
+  }
+
   function decode(inputs: readonly SlotInput[], steps: number, topLogProbs: number): ChunkOutput {
     checkInputs(info, inputs, steps)
-    const rows = rungFor(rowRungs, inputs.length)
+    const parts = parted(inputs)
+    const rows = rungFor(rowRungs, parts[0]!.length)
     const length = rungFor(lengthRungs, Math.max(...inputs.map((input) => input.position)))
     const variant = variantOf(inputs, clampTop(topLogProbs, config.vocabSize))
     const wanted = { rows, length, columns, variant }
     const [outputs, ran] = decoders.run(wanted, (program, shape) => {
-      const members = Array.from({ length: shape.rows }, (_, row) => inputs[row]?.slot ?? inputs[0]!.slot)
       const values = tidy(() => {
-        const arrays = rowArrays(inputs, shape.rows, config.vocabSize, shape.variant).map(({ values, shape, type }) => tensor(values, shape, type))
-        const results = program(tensor(Int32Array.of(steps), [], "int32"), cache.gather(members, shape.length), ...arrays)
-        const fresh = results[2]!
-        const kept = raw!.slice(fresh, [0, 0, 0, 0, 0], [fresh.shape[0]!, inputs.length, config.kvHeads, steps, config.headDim])
-        cache.scatter(inputs.map((input) => input.slot), inputs.map((input) => input.position), steps, kept)
-        return results.filter((_, i) => i !== 2).map((result) => result.dataSync() as Int32Array | Float32Array)
+        const results = inLanes(parts, (part) => {
+          const members = Array.from({ length: shape.rows }, (_, row) => (part[row] ?? part[0]!).slot)
+          const arrays = rowArrays(part, shape.rows, config.vocabSize, shape.variant).map(({ values, shape, type }) => tensor(values, shape, type))
+          return program(tensor(Int32Array.of(steps), [], "int32"), cache.gather(members, shape.length), ...arrays)
+        })
+        return results.map((outputs, i) => {
+          const part = parts[i]!
+          const fresh = outputs[2]!
+          const kept = raw!.slice(fresh, [0, 0, 0, 0, 0], [fresh.shape[0]!, part.length, config.kvHeads, steps, config.headDim])
+          cache.scatter(part.map((input) => input.slot), part.map((input) => input.position), steps, kept)
+          return outputs.filter((_, k) => k !== 2).map((output) => output.dataSync() as Int32Array | Float32Array)
+        })
       })
       return [values, shape.variant] as const
     })
-    const cut = <T extends Int32Array | Float32Array>(all: T, width: number): T => {
-      const out = new (all.constructor as new (size: number) => T)(inputs.length * steps * width)
-      for (let row = 0; row < inputs.length; row++) out.set(all.subarray(row * columns * width, (row * columns + steps) * width), row * steps * width)
+    /** Of output `which` of all parts the rows and steps that were asked for. */
+    const cut = <T extends Int32Array | Float32Array>(which: number, out: T, width: number): T => {
+      let begin = 0
+      parts.forEach((part, i) => {
+        const all = outputs[i]![which]!
+        for (let row = 0; row < part.length; row++, begin += steps * width) out.set(all.subarray(row * columns * width, (row * columns + steps) * width), begin)
+      })
       return out
     }
-    const [ids, logProbs, topIds, topValues] = outputs as [Int32Array, Float32Array, Int32Array?, Float32Array?]
-    const chunk = { steps, tokenIds: cut(ids, 1), logProbs: cut(logProbs, 1) }
-    if (topLogProbs === 0 || topIds === undefined || topValues === undefined) return chunk
-    return { ...chunk, ...widen(cut(topIds, ran.top), cut(topValues, ran.top), ran.top, topLogProbs) }
+    const cells = inputs.length * steps
+    const chunk = { steps, tokenIds: cut(0, new Int32Array(cells), 1), logProbs: cut(1, new Float32Array(cells), 1) }
+    if (topLogProbs === 0 || ran.top === 0) return chunk
+    return { ...chunk, ...widen(cut(2, new Int32Array(cells * ran.top), ran.top), cut(3, new Float32Array(cells * ran.top), ran.top), ran.top, topLogProbs) }
   }
 
   function prefill(requests: Parameters<ModelRunner["prefill"]>[0]): void {
     checkPrompts(info, requests)
     const filled = requests.filter(({ tokenIds, slots: targets }) => tokenIds.length > 0 && targets.length > 0)
-    for (const group of packPrompts(filled, (request) => request.tokenIds.length, promptRungs, prefillRows, prefillTokens))
-      prefills.run({ rows: rungFor(promptRows, group.requests.length), length: group.length }, (program, { rows, length }) => {
-        const ids = new Int32Array(rows * length)
-        group.requests.forEach(({ tokenIds }, row) => ids.set(tokenIds, row * length))
+    for (const group of packPrompts(filled, (request) => request.tokenIds.length, promptRungs, prefillRows * lanes, prefillTokens * lanes)) {
+      const parts = parted(group.requests)
+      prefills.run({ rows: rungFor(promptRows, parts[0]!.length), length: group.length }, (program, { rows, length }) =>
         tidy(() => {
-          const [planes] = program(tensor(ids, [rows, length], "int32"))
-          group.requests.forEach(({ tokenIds, slots: targets }, row) => {
-            const one = raw!.slice(planes!, [0, row, 0, 0, 0], [planes!.shape[0]!, 1, config.kvHeads, tokenIds.length, config.headDim])
-            for (const slot of targets) cache.scatter([slot], [0], tokenIds.length, one)
+          const results = inLanes(parts, (part) => {
+            const ids = new Int32Array(rows * length)
+            part.forEach(({ tokenIds }, row) => ids.set(tokenIds, row * length))
+            return program(tensor(ids, [rows, length], "int32"))[0]!
           })
-        })
-      })
+          results.forEach((planes, i) =>
+            parts[i]!.forEach(({ tokenIds, slots: targets }, row) => {
+              const one = raw!.slice(planes, [0, row, 0, 0, 0], [planes.shape[0]!, 1, config.kvHeads, tokenIds.length, config.headDim])
+              for (const slot of targets) cache.scatter([slot], [0], tokenIds.length, one)
+            }))
+        }))
+    }
   }
 
   function score(tokenIds: Int32Array): Float32Array {
@@ -164,7 +195,10 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     prefill: async (requests) => prefill(requests),
     decode: async (inputs, steps, topLogProbs) => decode(inputs, steps, topLogProbs),
     score: async (tokenIds) => score(tokenIds),
-    loadWeights: async (folder) => loadPolicy(policy, folder, owned),
+    async loadWeights(folder) {
+      loadPolicy(policy, folder, owned)
+      if (packable > 0) for (const program of decoders.clear()) program.dispose()
+    },
     async close() {
       for (const program of [hiddenProgram, targetProgram, ...prefills.programs, ...decoders.programs]) program.dispose()
       cache.dispose()

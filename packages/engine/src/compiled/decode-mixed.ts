@@ -1,9 +1,10 @@
-// Decoding with the matrix products as nodes of a graph, which oneDNN computes, and all between them in XLA programs that the layers
-// share. Best for models whose products dominate: a chunk is still one native call, a loop of the graph.
-// Shapes: B rows, T cached positions, C columns for the chunk's own tokens, D hidden, H and K heads, h head size.
+// Decoding with the matrix products as nodes of a graph, which oneDNN computes, and what lies between them in XLA programs that the
+// layers share. Best for models whose products dominate: a chunk is still one native call, a loop of the graph.
+// Shapes: B rows, S = T + C columns of which T are cached and C have room for the chunk, D hidden, H and K heads, h head size.
 import { scalar, type Tensor } from "@tensorflow/tfjs-core"
 import type { Weights } from "@cohort/model"
 import { type CompiledFunction, DType } from "@cohort/tensor"
+import { attributes } from "./attributes.ts"
 import { type DecodeShape, hidden, readInputs } from "./decode-shape.ts"
 import { gainsName, rmsNorm, rotaryRows, rotate, swiglu } from "./layer.ts"
 import type { RunnerModel } from "./model.ts"
@@ -12,53 +13,64 @@ import { addSeen, sampleRows } from "./sample.ts"
 
 type Program = (...inputs: Tensor[]) => Tensor[]
 
-/** The program of a shape; inputs and outputs as those of `compileDecodeLoop`. */
-export function compileDecodeMixed(model: RunnerModel, shape: DecodeShape): CompiledFunction {
-  const parts = createParts(model, shape)
-  return model.runtime.compile((...inputs) => decodeMixed(model, shape, parts, inputs), { name: `decode ${shape.rows}x${shape.length}`, mode: "graph" })
+export interface MixedOptions {
+  /** Products keep a rearranged copy of their weights, which must not change while the program lives; see `packedMatMul`. */
+  readonly packed: boolean
 }
 
-function decodeMixed(model: RunnerModel, shape: DecodeShape, parts: Parts, inputs: readonly Tensor[]): Tensor[] {
+/** The program of a shape; inputs and outputs as those of `compileDecodeLoop`. */
+export function compileDecodeMixed(model: RunnerModel, shape: DecodeShape, options: MixedOptions): CompiledFunction {
+  const parts = createParts(model, shape)
+  // Clusters of the runtime's own choosing would copy what the loop carries at each step, weights and cache included.
+  return model.runtime.compile((...inputs) => decodeMixed(model, shape, parts, options, inputs), { name: `decode ${shape.rows}x${shape.length}`, mode: "graph", autoCluster: false })
+}
+
+function decodeMixed(model: RunnerModel, shape: DecodeShape, parts: Parts, options: MixedOptions, inputs: readonly Tensor[]): Tensor[] {
   const { raw, runtime, config, dtype } = model
-  const { rows, columns, variant } = shape
-  const { kvHeads, headDim, layers } = config
+  const { rows, length, columns, variant } = shape
+  const { heads, kvHeads, headDim, layers } = config
+  const width = length + columns
   const given = readInputs(inputs, variant)
   const weights = model.weights()
-  const planes = parts.open(given.cache, given.positions)
   const zero = scalar(0, "int32")
   const outputs: Tensor[] = [filled(raw, [rows, columns], zero), filled(raw, [rows, columns], float(0))]
   if (variant.top > 0) outputs.push(filled(raw, [rows, columns, variant.top], zero), filled(raw, [rows, columns, variant.top], float(0)))
   if (given.seen !== undefined) outputs.push(given.seen)
-  const empty = filled(raw, [rows, kvHeads, columns, headDim], raw.cast(float(0), dtype))
-  const chunk = planes.map(() => empty)
+  const product = (x: Tensor, weight: Tensor): Tensor => (options.packed ? raw.packedMatMul(x, weight) : raw.matMul(x, weight, false, true))
+  /** Writes rows into a plane without copying it: nothing else reads the plane between its last use and this. */
+  const write = (plane: Tensor, places: Tensor, values: Tensor): Tensor => raw.one("InplaceUpdate", [plane, places, values], [attributes.type("T", dtype)])
+  const attend = (q: Tensor, keys: Tensor, values: Tensor, mask: Tensor): Tensor => {
+    const whole = (plane: Tensor): Tensor => raw.reshape(plane, [rows, kvHeads, width, headDim])
+    const scores = raw.cast(raw.batchMatMul(q, whole(keys), false, true), DType.float32)
+    return raw.reshape(raw.batchMatMul(raw.cast(raw.softmax(raw.add(scores, mask)), dtype), whole(values)), [rows, heads * headDim])
+  }
   const body = (...state: Tensor[]): Tensor[] => {
     const [step, ids, ...rest] = state as [Tensor, Tensor, ...Tensor[]]
-    const grown = rest.slice(outputs.length)
-    const [x, normed, cosine, sine, cachedMask, chunkMask] = parts.begin(raw.gather(weights.embed!, ids), given.positions, step, weights["layers.0.attention_norm"]!) as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+    const planes = rest.slice(outputs.length)
+    const [x, normed, cosine, sine, mask, places] = parts.begin(raw.gather(weights.embed!, ids), given.positions, step, weights["layers.0.attention_norm"]!) as [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
     let residual = x
     let h = normed
     for (let layer = 0; layer < layers; layer++) {
       const w = (name: string): Tensor => weights[`layers.${layer}.${name}`]!
-      const attend = config.noRopeLayers[layer] === true ? parts.attendUnturned : parts.attend
+      const turn = config.noRopeLayers[layer] === true ? parts.split : parts.turn
       const extras = [...(config.qkvBias ? [w("qkv_bias")] : []), ...(config.qkNorm ? [weights[gainsName(layer)]!] : [])]
-      const [mixed, keys, values] = attend(
-        raw.matMul(h, w("qkv"), false, true), planes[2 * layer]!, planes[2 * layer + 1]!, grown[2 * layer]!, grown[2 * layer + 1]!, cosine, sine, cachedMask, chunkMask, step, ...extras,
-      ) as [Tensor, Tensor, Tensor]
-      grown[2 * layer] = keys
-      grown[2 * layer + 1] = values
-      const afterAttention = parts.join(residual, raw.matMul(mixed, w("o"), false, true), w("mlp_norm"), ...(config.outputBias ? [w("o_bias")] : []))
-      const gated = parts.activate(raw.matMul(afterAttention[1]!, w("gate_up"), false, true), ...(config.mlpBias ? [w("gate_up_bias")] : []))
+      const [q, key, value] = turn(product(h, w("qkv")), cosine, sine, ...extras) as [Tensor, Tensor, Tensor]
+      const keys = (planes[2 * layer] = write(planes[2 * layer]!, places, key))
+      const values = (planes[2 * layer + 1] = write(planes[2 * layer + 1]!, places, value))
+      const afterAttention = parts.join(residual, product(attend(q, keys, values, mask), w("o")), w("mlp_norm"), ...(config.outputBias ? [w("o_bias")] : []))
+      const gated = parts.activate(product(afterAttention[1]!, w("gate_up")), ...(config.mlpBias ? [w("gate_up_bias")] : []))
       const nextNorm = layer + 1 < layers ? weights[`layers.${layer + 1}.attention_norm`]! : weights.final_norm!
-      const afterMlp = parts.join(afterAttention[0]!, raw.matMul(gated[0]!, w("down"), false, true), nextNorm, ...(config.mlpBias ? [w("down_bias")] : []))
+      const afterMlp = parts.join(afterAttention[0]!, product(gated[0]!, w("down")), nextNorm, ...(config.mlpBias ? [w("down_bias")] : []))
       residual = afterMlp[0]!
       h = afterMlp[1]!
     }
-    const logits = raw.matMul(h, vocabularyMatrix(model, weights), false, true)
+    const logits = product(h, vocabularyMatrix(model, weights))
     const perRow = [given.seeds, given.positions, given.inverseTemperature, given.greedyFlags, ...given.truncation, ...given.penalty]
-    return [...parts.draw(logits, step, ...perRow, ...rest.slice(0, outputs.length)), ...grown]
+    return [...parts.draw(logits, step, ...perRow, ...rest.slice(0, outputs.length)), ...planes]
   }
-  const final = runtime.whileLoop!((step) => raw.less(step!, given.steps), body, [zero, given.lastIds, ...outputs, ...chunk])
-  const fresh = raw.concat(final.slice(2 + outputs.length).map((plane) => raw.reshape(plane, [1, rows, kvHeads, columns, headDim])), 0)
+  const final = runtime.whileLoop!((step) => raw.less(step!, given.steps), body, [zero, given.lastIds, ...outputs, ...parts.open(given.cache, given.positions)])
+  const [written] = parts.places(given.positions)
+  const fresh = raw.concat(final.slice(2 + outputs.length).map((plane) => raw.reshape(raw.gather(plane, written!), [1, rows, kvHeads, columns, headDim])), 0)
   return [final[2]!, final[3]!, fresh, ...(variant.top > 0 ? final.slice(4, 6) : [])]
 }
 
@@ -73,47 +85,48 @@ function createParts(model: RunnerModel, shape: DecodeShape) {
   const { raw, runtime, config, dtype } = model
   const { rows, length, columns, variant } = shape
   const { heads, kvHeads, headDim, layers, rmsNormEpsilon: epsilon } = config
+  const width = length + columns
   const cluster = (name: string, fn: (...inputs: Tensor[]) => Tensor[]): Program => runtime.cluster!(fn, name)
   const wide = (x: Tensor): Tensor => raw.cast(x, DType.float32)
   const narrow = (x: Tensor): Tensor => raw.cast(x, dtype)
   const biased = (x: Tensor, bias: Tensor | undefined): Tensor => (bias === undefined ? wide(x) : raw.add(wide(x), bias))
+  const int = (value: number): Tensor => scalar(value, "int32")
+  /** Where each row's and head's columns begin in a flat plane, [B, K, 1]. */
+  const origins = (): Tensor => raw.reshape(raw.mul(raw.range(rows * kvHeads), int(width)), [rows, kvHeads, 1])
 
-  /** One tensor per layer for keys and for values, stale vectors zeroed. */
+  /** One plane [B*K*S, h] per layer for keys and for values, with room for the chunk and stale vectors zeroed: 0 * NaN would spread what a bad checkpoint left there. */
   const open = cluster("open cache", (cache, positions) => {
     const valid = raw.less(raw.reshape(raw.range(length), [1, 1, 1, length, 1]), raw.reshape(positions!, [1, rows, 1, 1, 1]))
     const kept = raw.select(valid, cache!, narrow(float(0)))
-    return Array.from({ length: 2 * layers }, (_, plane) => raw.reshape(raw.slice(kept, [plane, 0, 0, 0, 0], [1, rows, kvHeads, length, headDim]), [rows, kvHeads, length, headDim]))
+    const room = filled(raw, [1, rows, kvHeads, columns, headDim], narrow(float(0)))
+    return Array.from({ length: 2 * layers }, (_, plane) =>
+      raw.reshape(raw.concat([raw.slice(kept, [plane, 0, 0, 0, 0], [1, rows, kvHeads, length, headDim]), room], 3), [rows * kvHeads * width, headDim]))
   })
+
+  /** Places in a flat plane of the chunk's columns, [B*K*C]. */
+  const places = cluster("chunk places", (positions) => [
+    raw.reshape(raw.add(raw.add(origins(), raw.reshape(positions!, [rows, 1, 1])), raw.reshape(raw.range(columns), [1, 1, columns])), [rows * kvHeads * columns]),
+  ])
 
   const begin = cluster("begin step", (rowsOfTable, positions, step, gain) => {
     const x = wide(rowsOfTable!)
-    const rotary = rotaryRows(raw, model.rotary, raw.add(positions!, step!))
-    const cachedMask = raw.select(raw.less(raw.reshape(raw.range(length), [1, length]), raw.reshape(positions!, [rows, 1])), float(0), float(hidden))
-    const chunkMask = raw.select(raw.lessEqual(raw.reshape(raw.range(columns), [1, columns]), step!), float(0), float(hidden))
-    return [x, narrow(rmsNorm(raw, x, gain!, epsilon)), rotary.cosine, rotary.sine, cachedMask, chunkMask]
+    const position = raw.add(positions!, step!)
+    const rotary = rotaryRows(raw, model.rotary, position)
+    const seen = raw.lessEqual(raw.reshape(raw.range(width), [1, 1, 1, width]), raw.reshape(position, [rows, 1, 1, 1]))
+    const place = raw.reshape(raw.add(origins(), raw.reshape(position, [rows, 1, 1])), [rows * kvHeads])
+    return [x, narrow(rmsNorm(raw, x, gain!, epsilon)), rotary.cosine, rotary.sine, raw.select(seen, float(0), float(hidden)), place]
   })
 
-  const attendWith = (turns: boolean) => cluster("attention", (product, cachedKeys, cachedValues, chunkKeys, chunkValues, cosine, sine, cachedMask, chunkMask, step, ...extras) => {
+  /** A product split into queries [B, K, H/K, h], scaled, keys [B*K, h] and values [B*K, h]. */
+  const turnWith = (turns: boolean) => cluster("split heads", (product, cosine, sine, ...extras) => {
     const qkv = biased(product!, config.qkvBias ? extras[0] : undefined)
     const turned = heads + kvHeads
     let qk = raw.reshape(raw.slice(qkv, [0, 0], [rows, turned * headDim]), [rows, turned, headDim])
     if (config.qkNorm) qk = rmsNorm(raw, qk, extras.at(-1)!, epsilon)
     if (turns) qk = rotate(raw, qk, { cosine: cosine!, sine: sine! })
-    const zero = scalar(0, "int32")
-    const place = raw.concat([zero, zero, step!, zero].map((axis) => raw.reshape(axis, [1])), 0)
-    const put = (chunk: Tensor, row: Tensor): Tensor => raw.dynamicUpdateSlice(chunk, narrow(raw.reshape(row, [rows, kvHeads, 1, headDim])), place)
-    const keys = put(chunkKeys!, raw.slice(qk, [0, heads, 0], [rows, kvHeads, headDim]))
-    const values = put(chunkValues!, raw.slice(qkv, [0, turned * headDim], [rows, kvHeads * headDim]))
     const q = raw.reshape(raw.mul(raw.slice(qk, [0, 0, 0], [rows, heads, headDim]), float(1 / Math.sqrt(headDim))), [rows, kvHeads, heads / kvHeads, headDim])
-    const score = (against: Tensor, mask: Tensor): Tensor => raw.add(raw.batchMatMul(q, wide(against), false, true), raw.reshape(mask, [-1, 1, 1, mask.shape[1]!]))
-    const cachedScores = score(cachedKeys!, cachedMask!)
-    const chunkScores = score(keys, chunkMask!)
-    const max = raw.maximum(raw.max(cachedScores, 3, true), raw.max(chunkScores, 3, true))
-    const cachedMass = raw.exp(raw.sub(cachedScores, max))
-    const chunkMass = raw.exp(raw.sub(chunkScores, max))
-    const total = raw.add(raw.sum(cachedMass, 3, true), raw.sum(chunkMass, 3, true))
-    const mixed = raw.div(raw.add(raw.batchMatMul(cachedMass, wide(cachedValues!)), raw.batchMatMul(chunkMass, wide(values))), total)
-    return [narrow(raw.reshape(mixed, [rows, heads * headDim])), keys, values]
+    const flat = (x: Tensor): Tensor => narrow(raw.reshape(x, [rows * kvHeads, headDim]))
+    return [narrow(q), flat(raw.slice(qk, [0, heads, 0], [rows, kvHeads, headDim])), flat(raw.slice(qkv, [0, turned * headDim], [rows, kvHeads * headDim]))]
   })
 
   /** Adds a product to the residual stream: [stream, its norm for the next product]. */
@@ -147,5 +160,5 @@ function createParts(model: RunnerModel, shape: DecodeShape) {
     return [raw.add(step!, scalar(1, "int32")), drawn.ids, ...written]
   })
 
-  return { open, begin, attend: attendWith(true), attendUnturned: attendWith(false), join, activate, draw }
+  return { open, places, begin, turn: turnWith(true), split: turnWith(false), join, activate, draw }
 }

@@ -20,8 +20,8 @@ const mixedAbove = 600_000_000
 /** Where nobody may measure. */
 const guessAt = 50_000_000
 
-export function compileDecode(model: RunnerModel, form: DecodeForm, shape: DecodeShape): CompiledFunction {
-  return form === "mixed" ? compileDecodeMixed(model, shape) : compileDecodeLoop(model, shape)
+export function compileDecode(model: RunnerModel, form: DecodeForm, shape: DecodeShape, packed = false): CompiledFunction {
+  return form === "mixed" ? compileDecodeMixed(model, shape, { packed }) : compileDecodeLoop(model, shape)
 }
 
 /** The form that size alone decides; undefined between the limits. */

@@ -1,5 +1,5 @@
 // A runner from plain options: opens the tensor runtime of this thread, reads the model, and takes the runner that the backend allows.
-import { totalmem } from "node:os"
+import { availableParallelism, totalmem } from "node:os"
 import { type ModelConfig, parameterCount, parameterLayout, readModelConfig } from "@cohort/model"
 import { openRuntime, type OpenOptions } from "@cohort/tensor"
 import type { ModelRunner } from "../runner.ts"
@@ -23,6 +23,8 @@ export interface OpenRunnerOptions {
 /** From this many parameters on, decoding is bound by reading weights, and half the bytes is nearly twice the speed. */
 const largeModel = 50_000_000
 const tinyModel = 2_000_000
+/** Each lane reads all weights, so more of them soon wait for memory. */
+const mostLanes = 4
 
 /**
  * @throws CohortError `runtime_unavailable`, `model_invalid`, `config_invalid`
@@ -32,9 +34,10 @@ export async function openRunner(options: OpenRunnerOptions): Promise<ModelRunne
   const parameters = parameterCount(parameterLayout(config))
   const dtype = options.dtype === "auto" ? (parameters < largeModel ? "f32" : "bf16") : options.dtype
   const maxModelLength = Math.min(config.maxPosition, options.maxModelLength ?? lengthThatFits(config, options.slots, dtype, totalmem() / 4))
-  // A model this small finds a second thread slower than its own, and leaves the other cores to the trainer.
-  const runtime = await openRuntime({ ...options.runtime, threads: options.runtime.threads ?? (parameters < tinyModel ? 1 : undefined) })
-  const settings = { runtime, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype, ...(options.formMemory === undefined ? {} : { formMemory: options.formMemory }) }
+  const cores = coresFor(parameters, options.runtime.threads ?? (parameters < tinyModel ? 1 : availableParallelism()))
+  // A tiny model finds a second thread slower than its own, and leaves the other cores to the trainer.
+  const runtime = await openRuntime({ ...options.runtime, ...cores })
+  const settings = { runtime, lanes: cores.lanes, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype, ...(options.formMemory === undefined ? {} : { formMemory: options.formMemory }) }
   const runner = runtime.raw === undefined ? createFallbackRunner(settings) : createCompiledRunner(settings)
   if (runtime.raw !== undefined) await warmUp(runner)
   return {
@@ -44,6 +47,15 @@ export async function openRunner(options: OpenRunnerOptions): Promise<ModelRunne
       runtime.close()
     },
   }
+}
+
+/**
+ * How the cores are used. Halves of a batch side by side, each on a thread of its own, beat one batch on two threads that wait for
+ * each other between its many small ops. A model that is tiny is one program, not many ops.
+ */
+export function coresFor(parameters: number, cores: number): { readonly threads: number; readonly lanes: number } {
+  const lanes = parameters < tinyModel ? 1 : Math.min(cores, mostLanes)
+  return { threads: Math.max(1, Math.floor(cores / lanes)), lanes }
 }
 
 /** Compiles what the first requests need: a short prefill, and decoding of all slots. Slots hold nothing yet that it could spoil. */

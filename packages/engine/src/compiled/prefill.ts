@@ -16,7 +16,7 @@ export function compilePrefill(model: RunnerModel, mode: CompileMode): CompiledF
       const { raw } = model
       return [raw.concat(planes.map((plane) => raw.reshape(raw.cast(plane, model.dtype), [1, ...plane.shape])), 0)]
     },
-    { name: "prefill", mode },
+    { name: "prefill", mode, autoCluster: false },
   )
 }
 

@@ -15,6 +15,7 @@ const runners: readonly (readonly [string, (options: CompiledRunnerOptions) => M
   ...(libraryPath === undefined ? [] : ([
         ["loop", (options) => createCompiledRunner({ ...options, form: "loop" })],
         ["mixed", (options) => createCompiledRunner({ ...options, form: "mixed" })],
+        ["mixed in lanes", (options) => createCompiledRunner({ ...options, form: "mixed", lanes: 2 })],
       ] as const satisfies readonly (readonly [string, (options: CompiledRunnerOptions) => ModelRunner])[])),
 ]
 const sizes = { slots: 5, maxModelLength: 96, maxChunk: 8 }

@@ -18,6 +18,8 @@ export interface Shelf<Shape, Program> {
   /** Shapes compiled so far. */
   readonly shapes: readonly Shape[]
   readonly programs: readonly Program[]
+  /** Forgets all programs, which become the caller's to dispose. */
+  clear(): readonly Program[]
 }
 
 interface Entry<Shape, Program> {
@@ -68,6 +70,12 @@ export function createShelf<Shape, Program>(options: ShelfOptions<Shape, Program
     },
     get programs() {
       return [...entries.values()].map((entry) => entry.program)
+    },
+    clear() {
+      const programs = [...entries.values()].map((entry) => entry.program)
+      entries.clear()
+      lostMs.clear()
+      return programs
     },
   }
 }

@@ -13,7 +13,7 @@ let opened: Promise<TensorRuntime> | undefined
 
 /** One runtime per test process, since tfjs keeps its state on the global object: libtensorflow where it is installed, else plain JavaScript. */
 export function testRuntime(): Promise<TensorRuntime> {
-  opened ??= openRuntime(libraryPath === undefined ? { backend: "cpu" } : { backend: "tensorflow", libraryPath, threads: 2 })
+  opened ??= openRuntime(libraryPath === undefined ? { backend: "cpu" } : { backend: "tensorflow", libraryPath, threads: 2, lanes: 2 })
   return opened
 }
 
