@@ -8,7 +8,7 @@ export interface Attribute {
   readonly type: (typeof AttributeKind)[keyof typeof AttributeKind]
   readonly value: string | number | boolean | readonly number[] | readonly boolean[] | readonly string[]
 }
-export const AttributeKind = { string: 0, int: 1, float: 2, bool: 3, type: 4, shape: 5, func: 6, typeList: 7, stringList: 8 } as const
+export const AttributeKind = { string: 0, int: 1, float: 2, bool: 3, type: 4, shape: 5, func: 6, typeList: 7, stringList: 8, bytes: 9 } as const
 
 type Values = NodeJS.TypedArray
 type Key = Uint8Array
@@ -43,6 +43,7 @@ export function setAttribute(calls: AttributeCalls, { name }: Pick<Library, "nam
     const bytes = Buffer.from(`${String(value)}\0`)
     return (type === AttributeKind.string ? calls.string : calls.func)(op, key, bytes, bytes.length - 1)
   }
+  if (type === AttributeKind.bytes) return calls.string(op, key, Uint8Array.of(...(value as readonly number[]), 0), (value as readonly number[]).length)
   if (type === AttributeKind.stringList) {
     const texts = (value as readonly string[]).map((text) => Buffer.from(text))
     return calls.stringList(op, key, BigInt64Array.from(texts, (text) => BigInt(ptr(text))), BigInt64Array.from(texts, (text) => BigInt(text.length)), texts.length)

@@ -33,8 +33,11 @@ export interface CompiledFunction {
   dispose(): void
 }
 
-/** ConfigProto with graph_options.optimizer_options.global_jit_level ON_2 (fields 10, 3, 5). */
-const clustered: readonly Attribute[] = [{ name: "config_proto", type: AttributeKind.string, value: "\x52\x04\x1a\x02\x28\x02" }]
+/**
+ * ConfigProto with graph_options (10): optimizer_options (3) global_jit_level (5) ON_2, and rewrite_options (10) disable_meta_optimizer
+ * (19): a rewriter that is given a config takes assignments for dead code.
+ */
+const clustered: readonly Attribute[] = [{ name: "config_proto", type: AttributeKind.bytes, value: [0x52, 9, 0x1a, 2, 0x28, 2, 0x52, 3, 0x98, 1, 1] }]
 const mustCompile: readonly Attribute[] = [{ name: "_XlaMustCompile", type: AttributeKind.bool, value: true }]
 
 /** Wraps what an op returned as a tfjs tensor of the current scope. */
