@@ -157,9 +157,11 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
     whileLoop: createWhileLoop(backend),
     cluster: createCluster(backend),
     lanes(bodies) {
-      const results = bodies.map((body, lane) => binding.inLane(lane, body))
-      binding.joinLanes()
-      return results
+      try {
+        return bodies.map((body, lane) => binding.inLane(lane, body))
+      } finally {
+        binding.joinLanes()
+      }
     },
     variable: (name, shape, type, initial) => makeVariable(name, shape, types[type], initial),
     counters: binding.counters,

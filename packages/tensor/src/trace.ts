@@ -180,7 +180,7 @@ export class Trace implements Recorder {
     }
     if (single < ids.length) c.TF_AddInputList(description, locations(ids.slice(single)), ids.length - single)
     if (control !== undefined) c.TF_AddControlInput(description, nodes.get(control)!.op)
-    for (const attribute of attributes) if (!(listed > 0 && attribute.name === "N") && attribute.name !== "num_args") this.#setAttribute(description, attribute)
+    for (const attribute of attributes) if (!(listed > 0 && attribute.name === "N")) this.#setAttribute(description, attribute)
     return this.#finish(description, op)
   }
 
