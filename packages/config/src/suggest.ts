@@ -80,9 +80,11 @@ export function suggest(path: string): Suggestion {
   const foreign = foreignNames.get(name)
   if (foreign !== undefined)
     return { paths: foreign.path === undefined ? [] : [foreign.path], ...(foreign.note === undefined ? {} : { note: foreign.note }) }
-  if (same.length > 0) return { paths: homeFirst(same).slice(0, 3) }
+  const here = keyPaths.filter(inSection)
+  // The name stands elsewhere; one slip away from a key of its own section it may be either.
+  if (same.length > 0) return { paths: [...near(name, here, 1).slice(0, 1), ...homeFirst(same)].slice(0, 3) }
   // Among the few keys of its own section one slip is allowed in short names too.
-  const closeHere = near(name, keyPaths.filter(inSection), name.length < 3 ? 0 : Math.max(1, allowance(name)))
+  const closeHere = near(name, here, name.length < 3 ? 0 : Math.max(1, allowance(name)))
   if (closeHere.length > 0) return { paths: closeHere.slice(0, 1) }
   return { paths: near(name, keyPaths).slice(0, 3) }
 }

@@ -81,6 +81,10 @@ describe("unknown keys", () => {
     expect(issues.map((issue) => issue.kind)).toEqual(["unknown"])
   })
 
+  test("a slip that makes it a key of elsewhere leads to both", () => {
+    expect(suggest("backend.thread").paths).toEqual(["backend.threads", "rollout.thread"])
+  })
+
   test("any one slip in any key is refused and the key is found", () => {
     fc.assert(
       fc.property(fc.constantFrom(...keyNodes.filter((node) => node.path.includes(".") && node.path.length - node.path.lastIndexOf(".") > 5)), fc.nat(), (node, at) => {
