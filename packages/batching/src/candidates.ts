@@ -6,7 +6,7 @@ const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.25 }
 const SHORTEST = 16
 
 /** Packed rows are at most this long, unless one sample is longer: attention grows with the square, and rows of this length are full already. */
-const LONGEST_PACKED = 4096
+export const LONGEST_PACKED = 4096
 
 /**
  * Lengths up to the longest sample that may be trained (or of rows that hold several), each with all rows that the budget allows, and with a half, a

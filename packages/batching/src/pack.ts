@@ -1,8 +1,9 @@
 // Rows that hold several samples: best-fit decreasing of sample trees into rows of one length.
 import type { BatchShape } from "./ladder.ts"
 import { type CostModel, coverCost, DEFAULT_COST, planBatches, type Sized } from "./plan.ts"
+import { createRooms } from "./rooms.ts"
 import type { Sample } from "./sample.ts"
-import { groupTrees, type Packable, type SampleTree, treeOf } from "./tree.ts"
+import { cutGroups, type Packable, type SampleTree, sharingGroups, treeOf } from "./tree.ts"
 
 export interface PackOptions {
   /** Shapes a batch may have; rows are packed to the length of one of them. */
@@ -92,11 +93,13 @@ export function createPacker<S extends Packable>(samples: readonly S[], { share,
     readonly shared: boolean
   }
   const made = new Map<number, readonly Made[]>()
+  const groups = sharings.includes(true) ? sharingGroups(sorted) : []
+  const single = sorted.map((sample) => treeOf(0, [sample]))
   const rowsOf = (length: number): readonly Made[] => {
     let found = made.get(length)
     if (found === undefined)
       made.set(length, (found = sharings.map((shared) => {
-        const rows = packRows(shared ? groupTrees(sorted, length, samplesPerRow) : sorted.map((sample) => treeOf(0, [sample])), length, samplesPerRow)
+        const rows = packRows(shared ? cutGroups(groups, length, samplesPerRow) : single, length, samplesPerRow)
         return { rows, shared, lengths: rows.map(({ tokens }) => tokens).toSorted((a, b) => b - a) }
       })))
     return found
@@ -124,32 +127,15 @@ export function createPacker<S extends Packable>(samples: readonly S[], { share,
 /** Largest tree first, each to the fullest row that still takes it. */
 export function packRows<S extends Packable>(trees: readonly SampleTree<S>[], length: number, samplesPerRow: number): PackedRow<S>[] {
   const rows: { trees: SampleTree<S>[]; tokens: number; samples: number }[] = []
-  // newest[r]: the open row with r tokens left that was opened or filled last; older[i]: the one before row i of the same room. -1: none.
-  const newest = new Int32Array(length + 1).fill(-1)
-  const older: number[] = []
-  /** Takes the newest row out of its list that has room for `samples` more. */
-  const takeFrom = (room: number, samples: number): number => {
-    let before = -1
-    for (let index = newest[room]!; index !== -1; before = index, index = older[index]!) {
-      if (rows[index]!.samples + samples > samplesPerRow) continue
-      if (before === -1) newest[room] = older[index]!
-      else older[before] = older[index]!
-      return index
-    }
-    return -1
-  }
+  const open = createRooms(length)
   for (const tree of trees.toSorted((a, b) => b.tokens - a.tokens)) {
-    let index = -1
-    for (let room = tree.tokens; room <= length && index === -1; room++) if (newest[room] !== -1) index = takeFrom(room, tree.samples.length)
-    if (index === -1) index = rows.push({ trees: [], tokens: 0, samples: 0 }) - 1
+    let index = open.take(tree.tokens, (candidate) => rows[candidate]!.samples + tree.samples.length <= samplesPerRow)
+    if (index === undefined) index = rows.push({ trees: [], tokens: 0, samples: 0 }) - 1
     const row = rows[index]!
     row.trees.push(tree)
     row.tokens += tree.tokens
     row.samples += tree.samples.length
-    if (row.samples >= samplesPerRow) continue
-    const room = length - row.tokens
-    older[index] = newest[room]!
-    newest[room] = index
+    if (row.samples < samplesPerRow) open.put(index, length - row.tokens)
   }
   return rows
 }

@@ -1,6 +1,6 @@
 // The micro-batches of each optimizer step of a run. It remembers which shapes were used, since the first use of a shape compiles it, and
 // takes to a new one only when what it would have saved so far pays for that.
-import { candidateShapes } from "./candidates.ts"
+import { candidateShapes, LONGEST_PACKED } from "./candidates.ts"
 import { collate } from "./collate.ts"
 import { collatePacked } from "./collate-packed.ts"
 import type { BatchFacts } from "./definitions.ts"
@@ -78,18 +78,22 @@ export function createStepPlanner(options: StepPlannerOptions): StepPlanner {
   const used: Shape[] = []
   let owed = 0
 
-  /** Shapes that may still be added: the last one must hold the longest sample, unless one does already. */
-  function addable(): readonly Shape[] {
+  /**
+   * Shapes that may still be added: the last one must hold the longest sample allowed, unless one does already. Rows far longer than the samples at hand
+   * are not looked at: full rows need no more, and attention grows with the square.
+   */
+  function addable(longestNow: number): readonly Shape[] {
     if (used.length >= maxShapes) return []
     const covered = used.some(({ length }) => length >= longest)
     const names = new Set(used.map(nameOf))
-    return pool.filter((shape) => !names.has(nameOf(shape)) && (covered || used.length < maxShapes - 1 || shape.length >= longest))
+    const far = Math.max(LONGEST_PACKED, 2 * longestNow)
+    return pool.filter((shape) => !names.has(nameOf(shape)) && (shape.length <= far || !shape.packed || !covered) && (covered || used.length < maxShapes - 1 || shape.length >= longest))
   }
 
   /** The shapes that this step may use; the cheapest cut into them is made afterwards. */
   function choose(cutter: Cutter): readonly Shape[] {
     const current = cutter.costOf(used)
-    const others = addable().map((shape) => ({ shape, cost: cutter.costOf([...used, shape]) }))
+    const others = addable(cutter.longest).map((shape) => ({ shape, cost: cutter.costOf([...used, shape]) }))
     const least = Math.min(...others.map((other) => other.cost))
     if (current === Infinity) {
       // The pool covers every length that is allowed, so there is one.
@@ -127,6 +131,8 @@ interface Cut {
 
 /** Cuts the samples of a step into shapes, packed or not as is cheaper. */
 interface Cutter {
+  /** Tokens of the longest sample. */
+  readonly longest: number
   /** Infinity where the shapes do not hold the longest sample. */
   costOf(shapes: readonly Shape[]): number
   cut(shapes: readonly Shape[]): Cut
@@ -140,6 +146,7 @@ function createCutter(samples: readonly Sample[], cost: CostModel, version: numb
     packed: packer.costOf(shapes.filter(({ packed }) => packed)),
   })
   return {
+    longest: lengths[0] ?? 0,
     costOf(shapes) {
       const { rows, packed } = costs(shapes)
       return Math.min(rows, packed)

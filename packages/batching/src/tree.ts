@@ -48,18 +48,28 @@ function untrainedStart({ lossMask }: Packable): number {
   return first === -1 ? lossMask.length : first
 }
 
-/** Trees of all groups, each cut where it would pass `longest` tokens: every part then has a trunk of its own. */
-export function groupTrees<S extends Packable>(samples: readonly S[], longest: number, mostPerTree: number): SampleTree<S>[] {
-  return [...Map.groupBy(samples, ({ groupId }) => groupId).values()].flatMap((members) => cutTree(members, longest, mostPerTree))
+/** Samples of one group, longest first, and the tokens of their trunk. */
+export interface SharingGroup<S extends Packable> {
+  readonly members: readonly S[]
+  readonly shared: number
 }
 
-function cutTree<S extends Packable>(members: readonly S[], longest: number, mostPerTree: number): SampleTree<S>[] {
-  const shared = sharedTokens(members)
+/** Groups of samples that are given longest first. */
+export function sharingGroups<S extends Packable>(samples: readonly S[]): readonly SharingGroup<S>[] {
+  return [...Map.groupBy(samples, ({ groupId }) => groupId).values()].map((members) => ({ members, shared: sharedTokens(members) }))
+}
+
+/** Trees of all groups, each cut where it would pass `longest` tokens: every part then has a trunk of its own. */
+export function cutGroups<S extends Packable>(groups: readonly SharingGroup<S>[], longest: number, mostPerTree: number): SampleTree<S>[] {
+  return groups.flatMap((group) => cutGroup(group, longest, mostPerTree))
+}
+
+function cutGroup<S extends Packable>({ members, shared }: SharingGroup<S>, longest: number, mostPerTree: number): SampleTree<S>[] {
   if (shared === 0) return members.map((sample) => treeOf(0, [sample]))
   const trees: S[][] = []
   let open: S[] = []
   let tokens = shared
-  for (const sample of members.toSorted((a, b) => b.tokenIds.length - a.tokenIds.length)) {
+  for (const sample of members) {
     const branch = sample.tokenIds.length - shared
     if (open.length > 0 && (tokens + branch > longest || open.length >= mostPerTree)) {
       trees.push(open)
