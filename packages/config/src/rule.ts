@@ -81,6 +81,14 @@ export const rules: readonly Rule[] = [
         : { expected: `1 with staleness.policy = "${policy}"`, fix: 'Without pacing as many groups start as the servers take, so there is nothing to add to: set staleness.policy to "pace", or rollout.oversampling to 1.' },
   },
   {
+    reads: ["transfer.kind", "model.lora", "inference.kind"],
+    check: ({ transfer, model: { lora }, inference }) => {
+      if (transfer.kind !== "lora") return undefined
+      if (lora === undefined) return { expected: "another kind without model.lora", fix: "There is no adapter to send: set model.lora, or transfer.kind to sharedMemory or filesystem." }
+      return inference.kind === "vllm" ? undefined : { expected: 'another kind with inference.kind other than "vllm"', fix: "Adapters are loaded into vLLM only: other engines get the weights with the adapter merged in, through sharedMemory or filesystem." }
+    },
+  },
+  {
     reads: ["inference.urls", "inference.kind"],
     check: ({ inference: { urls, kind } }) => {
       if (kind !== "embedded" && urls.length === 0)

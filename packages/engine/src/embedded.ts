@@ -44,7 +44,8 @@ export function embeddedServer(engine: Engine): InferenceServer {
       const { ready, running, waiting, kvUsage, maxModelLength, versionLabel } = engine.health()
       return { ready, running, waiting, kvUsage, maxModelLength, version: versionOf(versionLabel) }
     },
-    async loadWeights({ path, version }) {
+    async loadWeights({ path, version, adapter }) {
+      if (adapter !== undefined) throw new CohortError("inference_rejected", "the embedded engine has no adapters: it takes weights with the adapter merged in")
       if (!engine.isPaused)
         throw new CohortError("inference_rejected", "loadWeights needs a paused engine.", { hint: "Call pause first and resume afterwards." })
       await engine.loadWeights(path, version)

@@ -3,7 +3,7 @@ import { CohortError, isCohortError, messageOf, toCohortError } from "@cohort/er
 import { prefixAffinity } from "./affinity.ts"
 import { systemClock, type Clock } from "./clock.ts"
 import { chooseMember, newMember, statusOfMember, type MemberState, type MemberStatus, type ServerOutcome } from "./member.ts"
-import type { GenerateRequest, Generation, InferenceServer, ServerHealth } from "./protocol.ts"
+import type { GenerateRequest, Generation, InferenceServer, ServerHealth, ServerWeights } from "./protocol.ts"
 
 export interface PoolOptions {
   /** Milliseconds; only differences are used. */
@@ -52,7 +52,7 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
   const slack = options.affinitySlack ?? 32
   const states = servers.map((server, index) => newMember(server, index, probeAfterMs))
   const affinity = prefixAffinity({ blockTokens: 32, maxEntries: 16_384 })
-  let latest: { readonly path: string; readonly version: number } | undefined
+  let latest: ServerWeights | undefined
   let outcomes: readonly ServerOutcome[] = []
   let probing: Promise<void> | undefined
 
@@ -88,10 +88,17 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
       if (member.version === latest?.version) bringBack(member)
     },
     async loadWeights(weights) {
-      await orAside(member, `load of version ${weights.version}`, () => member.server.loadWeights(weights))
+      // Nothing pauses a server for an adapter; held all the same, or it would count as having missed what it is about to get.
+      const held = member.paused
+      member.paused = true
+      await orAside(member, `load of version ${weights.version}`, () => member.server.loadWeights(weights)).finally(() => {
+        member.paused = held
+      })
       member.version = weights.version
       latest = weights
+      if (weights.adapter !== undefined) bringBack(member)
     },
+    unloadAdapter: async (name) => (await member.server.unloadAdapter?.(name)) ?? true,
   })
   const orAside = async (member: MemberState, doing: string, work: () => Promise<void>) => {
     try {
@@ -220,7 +227,8 @@ export function serverPool(servers: readonly InferenceServer[], options: PoolOpt
 }
 
 /** Gives a server that missed an update the latest weights. */
-async function catchUp(server: InferenceServer, weights: { readonly path: string; readonly version: number }): Promise<void> {
+async function catchUp(server: InferenceServer, weights: ServerWeights): Promise<void> {
+  if (weights.adapter !== undefined) return server.loadWeights(weights)
   await server.pause("keep")
   await server.loadWeights(weights)
   await server.resume()

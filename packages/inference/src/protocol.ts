@@ -49,6 +49,16 @@ export interface ServerHealth {
   readonly version: number
 }
 
+export interface ServerWeights {
+  readonly path: string
+  readonly version: number
+  /**
+   * The folder holds an adapter in PEFT's layout, to be served under this name beside the weights: new requests use it, those that run go on with theirs.
+   * A name stands for one content for ever.
+   */
+  readonly adapter?: string
+}
+
 /** One inference server, or several behind one face. Methods throw CohortError (`inference_*`, `timeout`, `aborted`). */
 export interface InferenceServer {
   /** Shown in messages and reports. */
@@ -57,7 +67,9 @@ export interface InferenceServer {
   pause(mode: PauseMode): Promise<void>
   resume(): Promise<void>
   health(): Promise<ServerHealth>
-  /** Loads the weights of a folder in Hugging Face layout; the server must be paused. */
-  loadWeights(weights: { readonly path: string; readonly version: number }): Promise<void>
+  /** Loads the weights of a folder in Hugging Face layout, for which the server must be paused; or an adapter, for which it need not. */
+  loadWeights(weights: ServerWeights): Promise<void>
+  /** Forgets an adapter; new requests run on the weights without it where it was in use. False while requests run on it: ask again later. Absent where there are none. */
+  unloadAdapter?(name: string): Promise<boolean>
   close(): Promise<void>
 }

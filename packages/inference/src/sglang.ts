@@ -121,7 +121,10 @@ export function sglangServer(options: SglangOptions): InferenceServer & { readon
         tracker.switchTo(label === "default" ? initialVersion : Number(label))
       return { ready, ...loadsOf(loads), maxModelLength: modelLength, version: tracker.current }
     },
-    loadWeights: (weights) => loader.load(weights),
+    async loadWeights(weights) {
+      if (weights.adapter !== undefined) throw new CohortError("inference_rejected", `${name}: adapters are loaded into vLLM only`, { hint: 'Set transfer.kind to "sharedMemory" or "filesystem": servers then get the weights with the adapter merged in.' })
+      await loader.load(weights)
+    },
     async close() {
       closing.abort(new Error(`${name} was closed`))
     },

@@ -8,6 +8,7 @@ import { checkRequest } from "./request.ts"
 import { resolveOptions, type ServerOptions } from "./server-options.ts"
 import { versionOfLabel, versionTracker } from "./versions.ts"
 import { completionsBody, generateBody, generationsOfCompletions, generationsOfGenerate, maxModelLength, modelRoot, tellsTokenVersions } from "./vllm-wire.ts"
+import { vllmAdapters } from "./vllm-adapters.ts"
 import { weightLoader, type Weights } from "./weight-loader.ts"
 
 export interface VllmOptions extends ServerOptions {
@@ -67,6 +68,12 @@ export function vllmServer(options: VllmOptions): InferenceServer & { readonly n
     originalFolder: async () => modelRoot(await control("GET", "/v1/models"), model),
   })
 
+  const adapters = vllmAdapters({
+    name, model,
+    pathOnServer: settings.pathOnServer,
+    post: (path, body) => control("POST", path, { body, timeoutMs: settings.loadTimeoutMs, retry: once }),
+  })
+
   const chooseRoute = async (signal: AbortSignal): Promise<Route> => {
     if (route !== undefined) return route
     const answer = await orRefused(control("GET", "/version", { signal, timeoutMs: settings.requestTimeoutMs, retry: settings.retry }))
@@ -76,6 +83,7 @@ export function vllmServer(options: VllmOptions): InferenceServer & { readonly n
 
   const generateBy = async (by: Route, request: GenerateRequest, signal: AbortSignal): Promise<Generation[]> => {
     const tracked = tracker.open()
+    const target = adapters.open()
     const post = (path: string, body: unknown) =>
       http({
         method: "POST",
@@ -89,19 +97,25 @@ export function vllmServer(options: VllmOptions): InferenceServer & { readonly n
     try {
       const answer =
         by === "generate"
-          ? await post("/inference/v1/generate", generateBody(request, model))
-          : await post("/v1/completions", completionsBody(request, model))
+          ? await post("/inference/v1/generate", generateBody(request, target.model))
+          : await post("/v1/completions", completionsBody(request, target.model))
       const context = { request, version: tracked.oldest, initialVersion, name }
       if (by === "completions") return generationsOfCompletions(answer, context)
       const generations = generationsOfGenerate(answer, context)
-      return labels ? generations : generations.map((generation) => ({ ...generation, versions: [[0, context.version]] as const }))
+      // The server's labels are of its weights: an adapter's version is that of its name.
+      return labels && target.model === model ? generations : generations.map((generation) => ({ ...generation, versions: [[0, context.version]] as const }))
+    } catch (error) {
+      if (target.model !== model && isUnknownModel(error))
+        throw new CohortError("inference_failed", `${name} has no ${target.model} any more: it was started again`, { cause: error })
+      throw error
     } finally {
       tracked.close()
+      target.close()
     }
   }
 
   const readVersion = async (): Promise<number> => {
-    const info = labels ? fieldsOf(await orRefused(look("/weight_info"))) : undefined
+    const info = labels && adapters.served === model ? fieldsOf(await orRefused(look("/weight_info"))) : undefined
     const label = info?.weight_version
     if (typeof label !== "string" || !/^(default|\d+)$/.test(label)) return tracker.current
     const version = versionOfLabel(label, initialVersion, name)
@@ -156,7 +170,18 @@ export function vllmServer(options: VllmOptions): InferenceServer & { readonly n
         version,
       }
     },
-    loadWeights: (weights) => loader.load(weights),
+    async loadWeights(weights) {
+      const { adapter } = weights
+      if (adapter === undefined) return loader.load(weights)
+      await adapters.load({ ...weights, adapter })
+      tracker.switchTo(weights.version)
+    },
+    async unloadAdapter(adapter) {
+      const wasServed = adapters.served === adapter
+      const done = await adapters.unload(adapter)
+      if (done && wasServed) tracker.switchTo(initialVersion)
+      return done
+    },
     async close() {
       closing.abort(new Error(`${name} was closed`))
     },
@@ -172,11 +197,15 @@ function checkTemperature(temperature: number): void {
     })
 }
 
+function isUnknownModel(error: unknown): boolean {
+  return statusOf(error) === 404 && isCohortError(error) && error.details?.field === "model"
+}
+
 /** 403: started without --enable-scale-out. 404 and 405 that blame no model: the route does not exist. */
 function routeIsClosed(error: unknown): boolean {
   const status = statusOf(error)
   if (status === 403 || status === 405) return true
-  return status === 404 && isCohortError(error) && error.details?.field !== "model"
+  return status === 404 && !isUnknownModel(error)
 }
 
 /** Undefined when the server refuses the call, which older servers do with routes that they lack. */

@@ -14,7 +14,7 @@ import { folderWarnings } from "@cohort/model"
 import type { SetupContext, Tracker } from "@cohort/plugin"
 import { createBiasMonitor, createDropCounter, createRolloutWorker, type EpisodeServices, type RolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
-import { filesystemTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
+import { filesystemTransfer, loraTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
@@ -292,12 +292,14 @@ class Execution {
   async #openTransfer(backend: SpawnedBackend, servers: Servers): Promise<WeightTransfer> {
     const { transfer: settings } = this.#config
     const shared = { pauseMode: settings.pauseMode, pauseTimeoutMs: settings.timeoutMs, loadTimeoutMs: settings.timeoutMs, log: this.#warn }
+    const dir = resolve(this.#options.projectDir, settings.dir ?? join(this.#folder.dir, "weights"))
     const chosen =
       settings.kind === "none" ? noTransfer()
-      : settings.kind === "filesystem" || settings.dir !== undefined ? filesystemTransfer({ ...shared, dir: resolve(this.#options.projectDir, settings.dir ?? join(this.#folder.dir, "weights")) })
+      : settings.kind === "lora" ? loraTransfer({ ...shared, dir })
+      : settings.kind === "filesystem" || settings.dir !== undefined ? filesystemTransfer({ ...shared, dir })
       : sharedMemoryTransfer({ pauseMode: shared.pauseMode, pauseTimeoutMs: shared.pauseTimeoutMs, loadTimeoutMs: shared.loadTimeoutMs })
     const transfer = patientTransfer(chosen, servers)
-    await transfer.init(backend.weights(), servers.pool.members)
+    await transfer.init((settings.kind === "lora" ? backend.adapter() : undefined) ?? backend.weights(), servers.pool.members)
     return this.#closers.add("the weight transfer", transfer, (open) => open.close())
   }
 

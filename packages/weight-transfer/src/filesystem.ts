@@ -1,12 +1,12 @@
 // Weights through files: each version is a model folder that appears whole, is loaded by every server, and goes when none needs it.
-import { join, resolve } from "node:path"
+import { basename, join, resolve } from "node:path"
 import { CohortError, messageOf, toCohortError } from "@cohort/errors"
 import { listed, systemClock, type Clock, type InferenceServer, type PauseMode } from "@cohort/inference"
 import type { TransferReport, WeightSource, WeightTransfer } from "./protocol.ts"
 import { processOwners, runFolderName, sweepDeadRuns, type Owners } from "./run-folder.ts"
 import { within } from "./time.ts"
 import { nodeFiles, type TransferFiles } from "./transfer-files.ts"
-import { updateServer, type ServerUpdate } from "./update-server.ts"
+import { updateAdapter, updateServer, type ServerUpdate } from "./update-server.ts"
 import { writeVersion } from "./version-folder.ts"
 
 export interface FileTransferOptions {
@@ -65,6 +65,24 @@ const reserved = /^(weights\.json|.*\.safetensors|.*\.safetensors\.index\.json)$
  * const { bytes, pausedSeconds } = await transfer.push(12)
  */
 export function filesystemTransfer(options: FileTransferOptions & { readonly dir: string }): WeightTransfer {
+  return fileTransfer(options, "weights")
+}
+
+/**
+ * The same for an adapter in PEFT's layout, which vLLM loads while it runs: nothing is paused, requests in flight stay on the version that they were
+ * started on, and a push is as large as the adapter. Every version has a name of its own that no other run uses; a version is unloaded and removed once
+ * no request uses it and it is not among the newest `keep`.
+ *
+ * @throws CohortError as {@link filesystemTransfer}
+ * @example
+ * const transfer = loraTransfer({ dir: "/shared/run-7" })
+ * await transfer.init(adapter, servers) // adapter: a source of lora_A and lora_B tensors with adapter_config.json beside them
+ */
+export function loraTransfer(options: FileTransferOptions & { readonly dir: string }): WeightTransfer {
+  return fileTransfer(options, "adapter")
+}
+
+function fileTransfer(options: FileTransferOptions & { readonly dir: string }, kind: "weights" | "adapter"): WeightTransfer {
   const dir = resolve(options.dir)
   const keep = Math.max(1, options.keep ?? 2)
   const pauseMode = options.pauseMode ?? "keep"
@@ -81,10 +99,26 @@ export function filesystemTransfer(options: FileTransferOptions & { readonly dir
 
   const removeUnused = async (state: RunState) => {
     const used = new Set(state.targets.map((target) => target.path))
-    const unused = state.written.slice(0, -keep).filter(({ path }) => !used.has(path))
+    const unused: Written[] = []
+    for (const version of state.written.slice(0, -keep)) if (!used.has(version.path) && (kind === "weights" || (await unloaded(state, version)))) unused.push(version)
     for (const { path } of unused) await files.rm(path, { recursive: true, force: true })
     state.written = state.written.filter((version) => !unused.includes(version))
   }
+
+  /** True once no server holds the adapter; one that cannot be asked holds nothing that anybody will use. */
+  const unloaded = async (state: RunState, { path }: Written): Promise<boolean> => {
+    const adapter = adapterOf(path)
+    const results = await Promise.allSettled(
+      state.targets.map(({ server, name }) => within(server.unloadAdapter?.(adapter) ?? Promise.resolve(true), limits.resumeTimeoutMs, `unload of ${adapter} on ${name}`, clock)),
+    )
+    for (const result of results) if (result.status === "rejected") log(`not unloaded: ${messageOf(result.reason)}`)
+    return results.every((result) => result.status === "rejected" || result.value)
+  }
+
+  const update = (target: Target, path: string, version: number): Promise<ServerUpdate> =>
+    kind === "weights"
+      ? updateServer(target.server, target.name, { path, version }, pauseMode, limits, clock)
+      : updateAdapter(target.server, target.name, { path, version, adapter: adapterOf(path) }, limits.loadTimeoutMs, clock)
 
   return {
     async init(source, servers) {
@@ -100,7 +134,7 @@ export function filesystemTransfer(options: FileTransferOptions & { readonly dir
       } catch (error) {
         throw toCohortError(error, "transfer_failed", `preparing ${dir} for weights`)
       }
-      await resumeAll(run.targets, limits.resumeTimeoutMs, clock, log)
+      if (kind === "weights") await resumeAll(run.targets, limits.resumeTimeoutMs, clock, log)
     },
 
     async push(version, signal): Promise<TransferReport> {
@@ -113,13 +147,13 @@ export function filesystemTransfer(options: FileTransferOptions & { readonly dir
       const start = clock.now()
       try {
         const path = freePath(run, version)
-        const manifest = await writeVersion({ path, version, source: run.source, shardBytes: options.shardBytes ?? 2 ** 29, files, signal })
+        const manifest = await writeVersion({ path, version, source: run.source, files, signal, ...(kind === "weights" ? { shardBytes: options.shardBytes ?? 2 ** 29 } : { shardBytes: Number.POSITIVE_INFINITY, fileName: "adapter_model.safetensors" }) })
         run.written = [...run.written, { path }]
         const updates = await Promise.all(
           run.targets.map(async (target) => {
-            const update = await updateServer(target.server, target.name, { path, version }, pauseMode, limits, clock)
-            if (update.loaded) target.path = path
-            return update
+            const outcome = await update(target, path, version)
+            if (outcome.loaded) target.path = path
+            return outcome
           }),
         )
         await removeUnused(run)
@@ -128,7 +162,7 @@ export function filesystemTransfer(options: FileTransferOptions & { readonly dir
           version,
           bytes: manifest.bytes,
           seconds: (clock.now() - start) / 1000,
-          pausedSeconds: Math.max(0, ...updates.map((update) => update.seconds)),
+          pausedSeconds: kind === "adapter" ? 0 : Math.max(0, ...updates.map((outcome) => outcome.seconds)),
           servers: updates.map(({ name, ok, seconds, error }) => ({ name, ok, seconds, ...(error === undefined ? {} : { error }) })),
         }
       } finally {
@@ -137,8 +171,10 @@ export function filesystemTransfer(options: FileTransferOptions & { readonly dir
     },
 
     async close() {
+      const last = run
       const folder = run?.folder
       run = undefined
+      if (last !== undefined && kind === "adapter") for (const version of last.written) await unloaded(last, version)
       if (folder !== undefined) await files.rm(folder, { recursive: true, force: true })
     },
   }
@@ -156,6 +192,11 @@ function freePath(run: RunState, version: number): string {
     const path = again === 1 ? base : `${base}.${again}`
     if (!taken.has(path)) return path
   }
+}
+
+/** What servers know an adapter's version as: the folder's name, and what tells the run's folder from all others. */
+function adapterOf(path: string): string {
+  return `${basename(path)}.${basename(join(path, "..")).split(".").at(-1)!.slice(0, 12)}`
 }
 
 function checkSource(source: WeightSource): void {

@@ -1,4 +1,4 @@
-export { filesystemTransfer, type FileTransferOptions } from "./filesystem.ts"
+export { filesystemTransfer, type FileTransferOptions, loraTransfer } from "./filesystem.ts"
 export { noTransfer } from "./none.ts"
 export * from "./protocol.ts"
 export { sharedMemoryTransfer, type Location, type SharedMemoryOptions, type SharedMemoryTransfer } from "./shared-memory.ts"

@@ -1,6 +1,6 @@
 // Brings one server to a new version: pause, load, and resume whatever happened.
 import { messageOf } from "@cohort/errors"
-import type { Clock, InferenceServer, PauseMode } from "@cohort/inference"
+import type { Clock, InferenceServer, PauseMode, ServerWeights } from "@cohort/inference"
 import { within } from "./time.ts"
 
 export interface UpdateLimits {
@@ -50,4 +50,15 @@ export async function updateServer(
   }
   const seconds = (clock.now() - start) / 1000
   return { name, ok: errors.length === 0, loaded, seconds, ...(errors.length === 0 ? {} : { error: errors.join("; ") }) }
+}
+
+/** Gives one server an adapter, without a pause; failures are values. */
+export async function updateAdapter(server: InferenceServer, name: string, weights: Required<ServerWeights>, loadTimeoutMs: number, clock: Clock): Promise<ServerUpdate> {
+  const start = clock.now()
+  try {
+    await within(server.loadWeights(weights), loadTimeoutMs, `load of ${weights.adapter} on ${name}`, clock)
+    return { name, ok: true, loaded: true, seconds: (clock.now() - start) / 1000 }
+  } catch (error) {
+    return { name, ok: false, loaded: false, seconds: (clock.now() - start) / 1000, error: messageOf(error) }
+  }
 }

@@ -20,6 +20,8 @@ export interface WriteVersionOptions {
   readonly path: string
   readonly version: number
   readonly source: WeightSource
+  /** Name of the weight file where there is one; `model.safetensors` when absent. */
+  readonly fileName?: string
   /** Tensors are copied in memory up to this size before a file is written; more makes several files and an index. */
   readonly shardBytes: number
   readonly files: TransferFiles
@@ -38,7 +40,7 @@ export async function writeVersion(options: WriteVersionOptions): Promise<Weight
   try {
     await files.mkdir(partial, { recursive: true })
     const shards = await writeShards(partial, options)
-    const named = await nameShards(partial, shards, files)
+    const named = await nameShards(partial, shards, files, options.fileName ?? "model.safetensors")
     for (const [name, data] of Object.entries(source.companionFiles)) await files.writeFile(join(partial, name), data)
     const manifest: WeightsManifest = { version, bytes: named.reduce((total, file) => total + file.bytes, 0), files: named }
     await files.writeFile(join(partial, "weights.json"), `${JSON.stringify(manifest, undefined, 2)}\n`)
@@ -90,9 +92,9 @@ async function writeShards(folder: string, options: WriteVersionOptions): Promis
 }
 
 /** How many files there are is known at the end only, and their names tell it. */
-async function nameShards(folder: string, shards: readonly Shard[], files: TransferFiles): Promise<WeightsManifest["files"]> {
+async function nameShards(folder: string, shards: readonly Shard[], files: TransferFiles, single: string): Promise<WeightsManifest["files"]> {
   const pad = (value: number) => String(value).padStart(5, "0")
-  const nameOf = (index: number) => (shards.length === 1 ? "model.safetensors" : `model-${pad(index + 1)}-of-${pad(shards.length)}.safetensors`)
+  const nameOf = (index: number) => (shards.length === 1 ? single : `model-${pad(index + 1)}-of-${pad(shards.length)}.safetensors`)
   for (const [index, shard] of shards.entries()) await files.rename(join(folder, shard.file), join(folder, nameOf(index)))
   if (shards.length > 1) {
     const weightMap = Object.fromEntries(shards.flatMap((shard, index) => shard.names.map((name) => [name, nameOf(index)])))

@@ -4,7 +4,7 @@ import { choice, flag, int, text } from "../field.ts"
 
 export const transferSection = v.pipe(
   v.strictObject({
-    kind: v.optional(choice(["sharedMemory", "filesystem", "none"], "Through memory on one machine, through a folder, or never"), "sharedMemory"),
+    kind: v.optional(choice(["sharedMemory", "filesystem", "lora", "none"], "Through memory on one machine, through a folder, the adapter alone through a folder, or never"), "sharedMemory"),
     dir: v.exactOptional(text("Folder that trainer and servers both see; without it, one in the run's folder")),
     pauseMode: v.optional(choice(["keep", "wait", "abort"], "Requests in flight at a sync: go on afterwards, are waited for, or are cut off"), "keep"),
     clearCache: v.optional(flag("Servers forget cached prefixes, which the old weights made"), true),

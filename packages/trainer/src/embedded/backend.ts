@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { MicroBatch } from "@cohort/batching"
 import { CohortError } from "@cohort/errors"
 import { moveReference, type ObjectiveMetrics, type ObjectiveSpec } from "@cohort/loss"
-import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, mergeInto, openAdapter, openFolderValues, type Parameters, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
+import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, mergeInto, openAdapter, openFolderValues, type Parameters, peftConfig, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
 import type { TensorRuntime } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { chooseForm, type FormChoice } from "./form.ts"
@@ -30,6 +30,13 @@ export interface EmbeddedSettings {
   readonly machine: string
 }
 
+export interface EmbeddedAdapter {
+  readonly names: readonly string[]
+  /** `adapter_config.json`. */
+  readonly config: Readonly<Record<string, unknown>>
+  tensors(): Iterable<TensorBytes>
+}
+
 export interface EmbeddedBackend {
   readonly policy: Policy
   /** What the optimizer moves: the policy's own parameters, or those of its adapter. */
@@ -43,6 +50,8 @@ export interface EmbeddedBackend {
   entropies(batch: MicroBatch, temperature: number): Float32Array[]
   moveReference(mix: number): void
   tensors(): Iterable<TensorBytes>
+  /** The adapter in PEFT's layout, where one is trained. */
+  readonly adapter: EmbeddedAdapter | undefined
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>
   /** How the step runs, once a batch was seen. */
@@ -149,6 +158,11 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       }
     },
     tensors,
+    adapter: adapter === undefined ? undefined : {
+      names: adapter.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
+      config: peftConfig(lora!, settings.modelFolder),
+      tensors: () => checkpointTensors(adapter),
+    },
     async save(dir) {
       mkdirSync(dir, { recursive: true })
       for (const name of companionNames(settings.modelFolder)) copyFileSync(join(settings.modelFolder, name), join(dir, name))

@@ -4,7 +4,7 @@ import { type ModelRunner, remoteRunner, type RunnerInfo } from "@cohort/engine"
 import { CohortError } from "@cohort/errors"
 import type { OpenOptions, RuntimeInfo } from "@cohort/tensor"
 import { startThread } from "@cohort/thread"
-import type { WeightTensor } from "@cohort/weight-transfer"
+import type { WeightSource, WeightTensor } from "@cohort/weight-transfer"
 import type { TrainerBackend } from "../backend.ts"
 import { companionFiles, type EmbeddedSettings } from "./backend.ts"
 import type { FormChoice } from "./form.ts"
@@ -16,6 +16,8 @@ export interface SpawnedBackend extends TrainerBackend {
   readonly parameters: number
   /** Fewer than all where only an adapter is trained. */
   readonly trainedParameters: number
+  /** The adapter alone, in PEFT's layout; undefined where all weights are trained. */
+  adapter(): WeightSource | undefined
   /** A runner over the resident policy, in the same thread: what it computes and what is trained take turns. */
   openRunner(request: RunnerRequest): Promise<ModelRunner>
   form(): Promise<FormChoice | undefined>
@@ -35,6 +37,15 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     thread.end()
     throw error
   }
+  const tensorsOf = (of: "model" | "adapter") =>
+    async function* (): AsyncGenerator<WeightTensor> {
+      await thread.call("beginTensors", of)
+      for (;;) {
+        const tensor = await thread.call<WeightTensor | undefined>("nextTensor")
+        if (tensor === undefined) return
+        yield tensor
+      }
+    }
   return {
     info: ready.info,
     parameters: ready.parameters,
@@ -45,18 +56,8 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),
     entropies: (batch, temperature) => thread.call("entropies", batch, temperature),
     moveReference: (mix) => thread.call("moveReference", mix),
-    weights: () => ({
-      names: ready.names,
-      companionFiles: companionFiles(settings.modelFolder),
-      async *tensors() {
-        await thread.call("beginTensors")
-        for (;;) {
-          const tensor = await thread.call<WeightTensor | undefined>("nextTensor")
-          if (tensor === undefined) return
-          yield tensor
-        }
-      },
-    }),
+    weights: () => ({ names: ready.names, companionFiles: companionFiles(settings.modelFolder), tensors: tensorsOf("model") }),
+    adapter: () => ready.adapter && { names: ready.adapter.names, companionFiles: { "adapter_config.json": `${JSON.stringify(ready.adapter.config, null, 2)}\n` }, tensors: tensorsOf("adapter") },
     save: (dir) => thread.call("save", dir),
     load: (dir) => thread.call("load", dir),
     async openRunner(request) {

@@ -5,7 +5,7 @@ import { createCompiledRunner } from "@cohort/engine/compiled"
 import { CohortError } from "@cohort/errors"
 import { openRuntime, type OpenOptions, type RuntimeInfo, type TensorRuntime } from "@cohort/tensor"
 import { answerCalls, type Port } from "@cohort/thread"
-import { createEmbeddedBackend, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
+import { createEmbeddedBackend, type EmbeddedAdapter, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
 import { stepCost } from "./step-cost.ts"
 
 let backend: EmbeddedBackend | undefined
@@ -25,6 +25,7 @@ export interface ReadyMessage {
   readonly parameters: number
   readonly trainedParameters: number
   readonly names: readonly string[]
+  readonly adapter: Pick<EmbeddedAdapter, "names" | "config"> | undefined
   readonly packing: CostModel
 }
 
@@ -32,17 +33,17 @@ answerCalls(globalThis as unknown as Port, {
   async open(runtimeOptions: OpenOptions, settings: EmbeddedSettings): Promise<ReadyMessage> {
     runtime = await openRuntime(runtimeOptions)
     backend = createEmbeddedBackend(runtime, settings)
-    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names, packing: stepCost(backend.policy.config, backend.policy.parameters) }
+    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names, adapter: backend.adapter && { names: backend.adapter.names, config: backend.adapter.config }, packing: stepCost(backend.policy.config, backend.policy.parameters) }
   },
   forwardBackward: (...args: Parameters<EmbeddedBackend["forwardBackward"]>) => backend!.forwardBackward(...args),
   optimStep: (...args: Parameters<EmbeddedBackend["optimStep"]>) => backend!.optimStep(...args),
   logProbs: (...args: Parameters<EmbeddedBackend["logProbs"]>) => backend!.logProbs(...args),
   entropies: (...args: Parameters<EmbeddedBackend["entropies"]>) => backend!.entropies(...args),
   moveReference: (mix: number) => backend!.moveReference(mix),
-  beginTensors() {
-    tensors = backend!.tensors()[Symbol.iterator]()
+  beginTensors(of: "model" | "adapter") {
+    tensors = (of === "model" ? backend! : backend!.adapter!).tensors()[Symbol.iterator]()
   },
-  /** The next tensor of the policy with bytes of its own, or undefined after the last. */
+  /** The next tensor with bytes of its own, or undefined after the last. */
   nextTensor() {
     const { value, done } = tensors!.next()
     if (done === true) return undefined
