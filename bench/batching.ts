@@ -3,7 +3,7 @@
 //     COHORT_BENCH_PYTHON=python COHORT_BENCH_TRL_1_14=folder bun run batching.ts
 import { bucketLadder, createStepPlanner, fitLadder, planBatches, planPacked, type Sample, workerRows } from "@cohort/batching"
 import { distributions, randomOf } from "./lengths.ts"
-import { figure, runPeer } from "./peer.ts"
+import { askPeer, figure } from "./peer.ts"
 
 function fastest<T>(repeats: number, run: () => T): { readonly seconds: number; readonly result: T } {
   let result = run()
@@ -25,7 +25,7 @@ async function budgetFigure(): Promise<void> {
   const samples = lengths.map((length) => ({ tokenIds: { length } }))
   const options = { workers: 8, tokenBudget: 16_384 }
   const { seconds, result } = fastest(15, () => workerRows(samples, options))
-  const peer = await runPeer("batching_peer.py", { task: "budget", repeats: 3, lengths, ...options })
+  const peer = await askPeer("batching.py", { task: "budget", repeats: 3, lengths, ...options })
   figure("100,000 samples to rows of 8 workers", {
     seconds, imbalance: result.imbalance, rows: result.batches.length * 8,
     ...(peer === undefined ? {} : { peer: "TRL 1.14.2 TokenBudgetBatcher", peerSeconds: peer["seconds"], peerImbalance: peer["imbalance"], peerRows: peer["rows"], speedup: peer["seconds"]! / seconds }),
@@ -54,7 +54,7 @@ async function sharedFigure(): Promise<void> {
   const tokenBudget = 4096
   const { seconds, result } = fastest(5, () => planPacked(samples, { buckets: [{ rows: 1, length: tokenBudget }], share: "always", samplesPerRow: 64 }))
   const task = { task: "shared", repeats: 1, workers: 1, tokenBudget, groups: groups.map(({ id, prompt, lengths }) => ({ id, prompt, completions: lengths.length, length: lengths[0] })) }
-  const peer = await runPeer("batching_peer.py", task)
+  const peer = await askPeer("batching.py", task)
   figure("2,000 samples to rows that share prompts", {
     seconds, tokensPerSample: result.stats.forwardedTokens / result.stats.samples, rows: result.stats.rows,
     ...(peer === undefined ? {} : { peer: "TRL 1.16 TokenBudgetBatcher", peerSeconds: peer["seconds"], peerTokensPerSample: peer["tokens"]! / peer["placed"]!, peerRows: peer["rows"], speedup: peer["seconds"]! / seconds }),

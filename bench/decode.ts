@@ -6,7 +6,7 @@ import { createCompiledRunner, type DecodeForm } from "@cohort/engine/compiled"
 import type { ModelRunner } from "@cohort/engine"
 import { createPolicy, parseModelConfig, randomValues } from "@cohort/model"
 import { findRuntime, openRuntime } from "@cohort/tensor"
-import { startPeer } from "./peers/peer.ts"
+import { startPeer } from "./peer.ts"
 
 interface Case {
   readonly name: string

@@ -9,7 +9,7 @@ import { createPolicy, parseModelConfig, randomValues, saveModelFolder } from "@
 import { createRegistry, definePlugin, defineReward, type RewardLike, systemHost } from "@cohort/plugin"
 import { findRuntime, openRuntime } from "@cohort/tensor"
 import { createRun } from "@cohort/trainer"
-import { startPeer } from "./peers/peer.ts"
+import { startPeer } from "./peer.ts"
 
 interface Case {
   readonly name: string

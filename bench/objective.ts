@@ -7,7 +7,7 @@ import { objectiveScalars, type ObjectiveSpec, policyObjective } from "@cohort/l
 import { headLogProbs, normal, uniform } from "@cohort/model"
 import { openRuntime } from "@cohort/tensor"
 import * as tf from "@tensorflow/tfjs-core"
-import { figure, runPeer } from "./peer.ts"
+import { askPeer, figure } from "./peer.ts"
 
 const TOKENS = 4096
 const VOCABULARY = 49_152
@@ -61,7 +61,7 @@ for (let round = 0; round < ROUNDS; round++) {
 }
 const logitsBytes = TOKENS * VOCABULARY * 4
 const peakBytes = memory().peak - before
-const peer = await runPeer("objective_peer.py", { tokens: TOKENS, vocabulary: VOCABULARY, width: WIDTH, rounds: ROUNDS, threads: runtime.info.threads })
+const peer = await askPeer("objective.py", { tokens: TOKENS, vocabulary: VOCABULARY, width: WIDTH, rounds: ROUNDS, threads: runtime.info.threads })
 figure("loss and gradients, 4,096 tokens, vocabulary 49,152", {
   backend: runtime.info.backend, seconds, peakBytes, logitsCopies: peakBytes / logitsBytes,
   ...(peer === undefined ? {} : { peer: "PyTorch", peerSeconds: peer["seconds"], peerPeakBytes: peer["peakBytes"], peerLogitsCopies: peer["peakBytes"]! / logitsBytes, speedup: peer["seconds"]! / seconds }),

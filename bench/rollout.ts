@@ -4,7 +4,7 @@
 // COHORT_BENCH_PYTHON as `setup.ts` prints it runs the same on the worker of TRL's AsyncGRPOTrainer; without it no peer.
 import { createRolloutWorker, dropPolicy, type EpisodeTokenizer, systemClock } from "@cohort/rollout"
 import type { GenerateRequest, Generation } from "@cohort/inference"
-import { startPeer } from "./peers/peer.ts"
+import { startPeer } from "./peer.ts"
 
 const episodes = Number(process.env["COHORT_BENCH_EPISODES"] ?? 10_000)
 const groupSize = 8

@@ -7,7 +7,7 @@ import type { ObjectiveSpec } from "@cohort/loss"
 import { createPolicy, parseModelConfig, randomValues, uniform } from "@cohort/model"
 import { defaultOpenOptions, openRuntime } from "@cohort/tensor"
 import { createTrainStep, type StepForm } from "@cohort/trainer/embedded"
-import { startPeer } from "./peers/peer.ts"
+import { startPeer } from "./peer.ts"
 
 interface Size {
   readonly name: string

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-task = json.load(sys.stdin)
+task = json.loads(sys.stdin.readline())
 torch.set_num_threads(task["threads"])
 tokens, vocabulary, width = task["tokens"], task["vocabulary"], task["width"]
 

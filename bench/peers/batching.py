@@ -1,4 +1,4 @@
-"""The peers of bench/batching.ts. Reads one JSON object from stdin, writes one to stdout.
+"""The peers of bench/batching.ts. Reads one JSON line from stdin, writes one to stdout.
 
 `budget`: TokenBudgetBatcher of TRL 1.14.2 (COHORT_BENCH_TRL_1_14: a folder that pip installed it into with --target --no-deps).
 `shared`: TokenBudgetBatcher of TRL 1.16 with its prefix-trie rows.
@@ -10,7 +10,7 @@ import sys
 import time
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
-task = json.load(sys.stdin)
+task = json.loads(sys.stdin.readline())
 if task["task"] == "budget":
     sys.path.insert(0, os.environ["COHORT_BENCH_TRL_1_14"])
 
