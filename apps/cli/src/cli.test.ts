@@ -57,13 +57,13 @@ test("version", async () => {
 })
 
 test("a config with ten mistakes lists all ten, whatever the command", async () => {
-  const mistakes = ["seed", "model.dtype", "data.source", "data.maxPromptTokens", "rollout.groupSize", "rollout.tempature", "train.steps", "train.learning_rate", "staleness.policy", "inference.urls"]
+  const mistakes = ["seed", "model.lora.rank", "data.source", "data.maxPromptTokens", "rollout.groupSize", "rollout.tempature", "train.steps", "train.learning_rate", "staleness.policy", "inference.urls"]
   await write(
     "ten.toml",
     `seed = -1
 [model]
 path = "m"
-dtype = "f31"
+lora = { rank = 0 }
 [data]
 source = 3
 maxPromptTokens = 0

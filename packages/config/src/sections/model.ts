@@ -1,6 +1,6 @@
 // The policy that is trained.
 import * as v from "valibot"
-import { above, choice, flag, int, text } from "../field.ts"
+import { above, flag, int, text } from "../field.ts"
 
 const targets = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] as const
 
@@ -18,7 +18,6 @@ const loraSection = v.pipe(
 export const modelSection = v.pipe(
   v.strictObject({
     path: text("Folder of the starting checkpoint in Hugging Face layout, or its name on the hub: organisation/name[@revision]"),
-    dtype: v.optional(choice(["f32", "bf16", "auto"], "Type the weights are held in; auto is that of the checkpoint"), "auto"),
     lora: v.exactOptional(loraSection),
   }),
   v.description("The policy that is trained"),

@@ -1,8 +1,15 @@
 // Options of the model, the data, logging and evaluation; and the few of TRL's command line that name model, data and rewards.
 import { isPlainObject } from "../json.ts"
-import { inOurSteps, numberOf, refuse, same, sameOrNone, type TrlRow, words } from "./row.ts"
+import { inOurSteps, numberOf, refuse, same, sameOrNone, type TrlFacts, type TrlRefusal, type TrlRow, type TrlSetting } from "./row.ts"
 
-const dtypes: Readonly<Record<string, string>> = { float32: "f32", bfloat16: "bf16", auto: "auto" }
+/** Weights are held in float32 always; a dtype of the model says what products may be rounded to. */
+const precisions: Readonly<Record<string, string>> = { float32: "f32", bfloat16: "mixed", auto: "auto" }
+const precisionOf = (dtype: unknown, { values }: TrlFacts): readonly TrlSetting[] | TrlRefusal => {
+  const value = precisions[String(dtype)]
+  if (value === undefined) return refuse(`backend.precision takes the place of ${Object.keys(precisions).join(", ")}`)
+  // bf16 has the word.
+  return values["bf16"] === true ? [] : [{ path: "backend.precision", value }]
+}
 /** Rewards of TRL that come with Cohort. */
 const rewards: Readonly<Record<string, string>> = { accuracy_reward: "math", think_format_reward: "format" }
 const trackers = ["tensorboard", "wandb", "mlflow"]
@@ -12,17 +19,16 @@ export const runRows: readonly TrlRow[] = [
   sameOrNone("run_name", "name", "first"),
   same("seed", "seed", 7),
   same("shuffle_dataset", "data.shuffle", false),
-  words("dtype", "model.dtype", "bfloat16", dtypes),
+  { option: "dtype", becomes: "`backend.precision`, unless bf16 is true: float32 is f32, bfloat16 is mixed, auto; weights are held in float32", example: "bfloat16", answer: precisionOf },
   {
     option: "model_init_kwargs",
-    becomes: "its dtype is `model.dtype`; others are not taken",
+    becomes: "its dtype is that of `dtype`; others are not taken",
     example: { dtype: "bfloat16" },
-    answer: (value) => {
+    answer: (value, facts) => {
       if (!isPlainObject(value)) return []
       const others = Object.keys(value).filter((name) => name !== "dtype" && name !== "torch_dtype")
       if (others.length > 0) return refuse(`models load without ${others.join(", ")}`)
-      const dtype = dtypes[String(value["dtype"] ?? value["torch_dtype"])]
-      return dtype === undefined ? refuse("model.dtype takes f32, bf16, auto") : [{ path: "model.dtype", value: dtype }]
+      return precisionOf(value["dtype"] ?? value["torch_dtype"], facts)
     },
   },
   { option: "bf16", becomes: "`backend.precision`: true is mixed", example: true, answer: (value) => (value === true ? [{ path: "backend.precision", value: "mixed" }] : []) },
