@@ -1,9 +1,9 @@
 // A training step on groups of 8 with prompts of 256 tokens and completions of 64: one sample a row against one prompt for the whole group.
-// Same model, same loss and gradients (test/parity/objectives/packed.test.ts). COHORT_LIBTENSORFLOW names the library, else it is looked for.
+// Same model, same loss and gradients (test/parity/objectives/packed.test.ts).
 import { collate, collatePacked, type MicroBatch, planPacked, type Sample, windowTotals } from "@cohort/batching"
 import { objectiveScalars, type ObjectiveSpec, policyObjective, windowNormalizer } from "@cohort/loss"
 import { createPolicy, entropies, globalNorm, hiddenStates, logits, parseModelConfig, randomValues, targetLogProbs } from "@cohort/model"
-import { openRuntime, type TensorRuntime } from "@cohort/tensor"
+import { openDefaultRuntime, type TensorRuntime } from "@cohort/tensor"
 import * as tf from "@tensorflow/tfjs-core"
 import { figure } from "./peer.ts"
 
@@ -68,8 +68,7 @@ function stepOf(runtime: TensorRuntime, policy: ReturnType<typeof createPolicy>,
   return () => tf.tidy(() => run(...inputs).map((tensor) => tensor.dataSync()[0]!))
 }
 
-const library = process.env["COHORT_LIBTENSORFLOW"]
-const runtime = await openRuntime(library === undefined ? {} : { libraryPath: library })
+const runtime = await openDefaultRuntime({ env: process.env, signal: new AbortController().signal, backend: "tensorflow" })
 const policy = createPolicy(runtime, config, randomValues(config, 1))
 const spec: ObjectiveSpec = { kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.28, temperature: 1, normalizer: windowNormalizer("dapo", { ...windowTotals(samples), maxCompletionTokens: COMPLETION }) }
 const single = [collate(samples, { rows: samples.length, length: PROMPT + COMPLETION })]

@@ -1,11 +1,11 @@
 // The loss from hidden states and its gradients at a vocabulary of 49,152 and 4,096 tokens, hidden size 576: time, and memory above what was there before,
 // against PyTorch as it is commonly written (logits, log_softmax, gather, loss, backward). A process each, so that peaks are their own.
 //
-//     COHORT_BENCH_PYTHON=python COHORT_LIBTENSORFLOW=libtensorflow_cc.so.2 bun run objective.ts
+//     COHORT_BENCH_PYTHON=python bun run objective.ts
 import { readFileSync } from "node:fs"
 import { objectiveScalars, type ObjectiveSpec, policyObjective } from "@cohort/loss"
 import { headLogProbs, normal, uniform } from "@cohort/model"
-import { openRuntime } from "@cohort/tensor"
+import { openDefaultRuntime } from "@cohort/tensor"
 import * as tf from "@tensorflow/tfjs-core"
 import { askPeer, figure } from "./peer.ts"
 
@@ -21,8 +21,7 @@ function memory(): { readonly now: number; readonly peak: number } {
   return { now: kib("VmRSS") * 1024, peak: kib("VmHWM") * 1024 }
 }
 
-const library = process.env["COHORT_LIBTENSORFLOW"]
-const runtime = await openRuntime(library === undefined ? {} : { libraryPath: library })
+const runtime = await openDefaultRuntime({ env: process.env, signal: new AbortController().signal, backend: "tensorflow" })
 const rows = 8
 const spec: ObjectiveSpec = { kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.28, temperature: 1, normalizer: TOKENS }
 const scalars = objectiveScalars(spec)
