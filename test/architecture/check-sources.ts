@@ -62,7 +62,7 @@ export function filesWithoutOpening(workspaces: readonly Workspace[]): readonly 
 }
 
 /** Folders of one machine. A path that a test makes up is told apart by standing nowhere near these. */
-const machinePath = /(?<![\w.:}/-])\/(?:work|root|home\/(?!me\b)\w+|Users\/(?!me\b)\w+|tmp\/\w+)(?=\/)/
+const machinePath = /(?<![\w.:}/-])\/(?:work|root|home\/\w+|Users\/\w+|tmp\/\w+)(?=\/)/
 
 /** Lines of text files that name a path of somebody's machine. */
 export function machinePaths(files: readonly { readonly path: string; readonly text: string }[]): readonly string[] {
