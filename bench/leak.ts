@@ -1,5 +1,5 @@
-// Five hundred optimizer steps of the embedded backend on tiny batches: tensors, their bytes and resident memory are flat after the
-// warm-up. Prints one JSON line; exit code 1 when something grew.
+// Five hundred optimizer steps of the embedded backend on tiny batches, in two lanes: tensors, their bytes and resident memory are flat after
+// the warm-up. Prints one JSON line; exit code 1 when something grew.
 import { collate, type Sample } from "@cohort/batching"
 import { createEmbeddedBackend } from "@cohort/trainer/embedded"
 import { findRuntime, openRuntime } from "@cohort/tensor"
@@ -12,7 +12,7 @@ const allowedRssBytes = 16 * 2 ** 20
 
 const lookup = findRuntime({ env: process.env })
 if (lookup.status !== "found") throw new Error(`${lookup.reason}. ${lookup.hint}`)
-const runtime = await openRuntime({ backend: "tensorflow", libraryPath: lookup.runtime.libraryPath, threads: 1 })
+const runtime = await openRuntime({ backend: "tensorflow", libraryPath: lookup.runtime.libraryPath, threads: 1, lanes: 2 })
 const backend = createEmbeddedBackend(runtime, {
   modelFolder: new URL("../models/arithmetic-1m", import.meta.url).pathname,
   adamW: { beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0 },

@@ -1,12 +1,12 @@
 // Trained tokens a second of one whole step (forward, clipped surrogate, backward, clipping, AdamW) against PyTorch eager on the same
 // cores, in float32 and under bf16 autocast. One JSON line per size. COHORT_BENCH_PYTHON names a Python with torch and transformers;
 // COHORT_BENCH_CASES picks sizes by a part of their name.
-import { availableParallelism } from "node:os"
+import { availableParallelism, totalmem } from "node:os"
 import type { MicroBatch } from "@cohort/batching"
 import type { ObjectiveSpec } from "@cohort/loss"
-import { createPolicy, parseModelConfig, randomValues, uniform } from "@cohort/model"
+import { createPolicy, parameterCount, parameterLayout, parseModelConfig, randomValues, uniform } from "@cohort/model"
 import { defaultOpenOptions, openRuntime } from "@cohort/tensor"
-import { createTrainStep, type StepForm } from "@cohort/trainer/embedded"
+import { createTrainStep, type StepForm, trainerCores } from "@cohort/trainer/embedded"
 import { startPeer } from "./peer.ts"
 
 interface Size {
@@ -65,8 +65,10 @@ function batchOf({ rows, length, vocabulary }: Size): MicroBatch {
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!
 
 async function measure(size: Size): Promise<void> {
-  const runtime = await openRuntime({ ...(await defaultOpenOptions({ env: process.env, signal: new AbortController().signal })), threads })
   const config = parseModelConfig({ architectures: ["Qwen3ForCausalLM"], ...configOf(size) })
+  const parameters = parameterCount(parameterLayout(config))
+  const cores = trainerCores({ cores: threads, parameters, trainedParameters: parameters, rows: size.rows, memoryBytes: totalmem() })
+  const runtime = await openRuntime({ ...(await defaultOpenOptions({ env: process.env, signal: new AbortController().signal })), ...cores })
   const policy = createPolicy(runtime, config, randomValues(config, 0))
   const step = createTrainStep(runtime, { config: policy.config, trained: policy, weights: policy.weights }, { adamW: { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0.01 }, entropy: false })
   const batch = batchOf(size)
@@ -97,7 +99,7 @@ async function measure(size: Size): Promise<void> {
   const best = (prefix: RegExp): number => Math.max(...Object.entries(figures).flatMap(([name, value]) => (prefix.test(name) ? [value] : [])))
   const value = best(/^(xla|graph)/)
   const peerValue = peer === undefined ? null : best(/^torch/)
-  process.stdout.write(`${JSON.stringify({ name: size.name, unit: "trained tokens/s", value, peer: "PyTorch eager, the better of f32 and bf16 autocast", peerValue, ratio: peerValue === null ? null : value / peerValue, parameters: policy.parameters, figures })}\n`)
+  process.stdout.write(`${JSON.stringify({ name: size.name, unit: "trained tokens/s", value, peer: "PyTorch eager, the better of f32 and bf16 autocast", peerValue, ratio: peerValue === null ? null : value / peerValue, parameters, lanes: cores.lanes, figures })}\n`)
   step.dispose()
   policy.dispose()
   runtime.close()

@@ -1,31 +1,39 @@
 // The shapes that a run may come to use: few enough to try each, close enough that one of them pads little.
 import { type BatchShape, type LadderOptions, ladderShapes, roundLength } from "./ladder.ts"
 
-/** Lengths of neighbouring candidates, each over the other; packed rows are full at any length. */
-const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.25 }
+/** Lengths of neighbouring candidates, each over the other; packed rows are full at any length, but in lanes there are fewer numbers of them. */
+const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.25, packedInLanes: 2 ** 0.125 }
 const SHORTEST = 16
 
 /** Packed rows are at most this long, unless one sample is longer: attention grows with the square, and rows of this length are full already. */
 export const LONGEST_PACKED = 4096
 
+export interface CandidateOptions extends LadderOptions {
+  readonly packed: boolean
+  readonly lanes: number
+}
+
 /**
  * Lengths up to the longest sample that may be trained (or of rows that hold several), each with all rows that the budget allows, and with a half, a
  * quarter and so on of them for what is left over. With a fixed number of rows there are no such parts.
+ *
+ * @param options limits of one lane: the rows of the shapes are those of `lanes` together
  */
-export function candidateShapes({ packed, ...options }: LadderOptions & { readonly packed: boolean }): BatchShape[] {
+export function candidateShapes({ packed, lanes, ...options }: CandidateOptions): BatchShape[] {
   const budget = options.tokenBudget ?? Infinity
   const longest = Math.min(budget, packed ? Math.max(options.maxLength, LONGEST_PACKED) : options.maxLength)
   // Rounding up must not lift the last length over the budget.
   const lengths = new Set([roundLength(longest) <= budget ? roundLength(longest) : longest])
   // Rounded first: a power of the ratio may come out a hair above a whole length.
+  const ratio = !packed ? RATIO.rows : lanes === 1 ? RATIO.packed : RATIO.packedInLanes
   for (let step = 0; ; step++) {
-    const length = roundLength(Math.round(SHORTEST * (packed ? RATIO.packed : RATIO.rows) ** step))
+    const length = roundLength(Math.round(SHORTEST * ratio ** step))
     if (length >= longest) break
     lengths.add(length)
   }
   const full = ladderShapes([...lengths].toSorted((a, b) => a - b), options)
   if (options.rowsPerBatch !== undefined) return full
-  return full.flatMap(({ rows, length }) => partsOf(rows).map((part) => ({ rows: part, length })))
+  return full.flatMap(({ rows, length }) => partsOf(rows).map((part) => ({ rows: part * lanes, length })))
 }
 
 function partsOf(rows: number): number[] {

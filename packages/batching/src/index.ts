@@ -9,6 +9,7 @@ export { type PackedBatch, type PackedPlan, type PackedRow, type PackOptions, ty
 export { type CostModel, type Plan, type PlannedBatch, type PlanOptions, type PlanStats, planBatches, type Sized } from "./plan.ts"
 export * from "./places.ts"
 export * from "./sample.ts"
+export * from "./split.ts"
 export * from "./step-planner.ts"
 export * from "./totals.ts"
 export { type SampleTree, sharedTokens } from "./tree.ts"

@@ -66,21 +66,34 @@ describe("createStepPlanner", () => {
   test("at most eight shapes over a run of any lengths, every sample in one row, every batch in budget", () => {
     const lengths = fc.array(fc.record({ prompt: fc.integer({ min: 1, max: 40 }), longest: fc.integer({ min: 1, max: 60 }), groups: fc.integer({ min: 1, max: 12 }) }), { minLength: 12, maxLength: 12 })
     fc.assert(
-      fc.property(lengths, fc.constantFrom("auto", "packed", "rows"), (steps, packing) => {
-        const planner = createStepPlanner({ maxLength: 64, tokenBudget: 256, samplesPerStep: 48, packing, cost: { attentionLength: 500, perBatch: 16, perShape: 200 } })
+      fc.property(lengths, fc.constantFrom("auto", "packed", "rows"), fc.integer({ min: 1, max: 4 }), (steps, packing, lanes) => {
+        const planner = createStepPlanner({ maxLength: 64, tokenBudget: 256, samplesPerStep: 48, packing, lanes, cost: { attentionLength: 500, perBatch: 16, perShape: 200 } })
         const plans = steps.map(({ prompt, longest, groups }) => {
           const samples = step(groups, prompt, (group, member) => 1 + ((group * 7 + member * 13) % longest))
           const plan = planner.plan(samples)
           expect(idsOf(plan)).toEqual(plan.kept.map(({ id }) => id).toSorted())
           expect([...plan.kept, ...plan.droppedOverBudget].map(({ id }) => id).toSorted()).toEqual(samples.map(({ id }) => id).toSorted())
           for (const { tokenIds } of plan.droppedOverBudget) expect(tokenIds.length).toBeGreaterThan(64)
-          for (const { rows, length } of plan.microBatches) expect(rows * length).toBeLessThanOrEqual(256)
+          for (const { rows, length } of plan.microBatches) {
+            expect(rows * length).toBeLessThanOrEqual(256)
+            expect(rows % lanes).toBe(0)
+          }
           return plan
         })
         expect(shapesOf(plans).size).toBeLessThanOrEqual(8)
       }),
       { seed: 5, numRuns: 40 },
     )
+  })
+
+  test("rows for as many lanes as the budget holds of the longest samples, and none of those is dropped", () => {
+    const longest = step(1, 1, () => 63)
+    const rowsOf = (tokenBudget: number, lanes: number, samples = longest): readonly number[] => createStepPlanner({ ...limits, tokenBudget, lanes }).plan(samples).microBatches.map(({ rows }) => rows)
+    expect(rowsOf(100, 4)).toEqual([1, 1, 1, 1])
+    expect(rowsOf(128, 4)).toEqual([2, 2])
+    expect(rowsOf(512, 4)).toEqual([4])
+    expect(rowsOf(512, 2, step(1, 1, () => 63, 5))).toEqual([6])
+    expect(createStepPlanner({ maxLength: 64, samplesPerBatch: 3, samplesPerStep: 64, packing: "auto", lanes: 2 }).plan(longest).microBatches.map(({ rows }) => rows)).toEqual([3, 3])
   })
 
   test("the order of samples does not matter", () => {
@@ -90,8 +103,8 @@ describe("createStepPlanner", () => {
   })
 
   test("long runs on drifting lengths pad little", () => {
-    for (const packing of ["packed", "rows"] as const) {
-      const planner = createStepPlanner({ maxLength: 512, tokenBudget: 4096, samplesPerStep: 128, packing })
+    for (const [packing, lanes] of [["packed", 1], ["rows", 1], ["packed", 2], ["rows", 2], ["packed", 4], ["rows", 4]] as const) {
+      const planner = createStepPlanner({ maxLength: 512, tokenBudget: 4096, samplesPerStep: 128, packing, lanes })
       let real = 0
       let padded = 0
       for (let index = 0; index < 60; index++) {

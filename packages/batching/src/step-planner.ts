@@ -21,6 +21,11 @@ export interface StepPlannerOptions {
   /** `auto` takes packed rows where they are cheaper, `rows` gives each sample a row of its own. */
   readonly packing: "auto" | "packed" | "rows"
   readonly cost?: CostModel
+  /**
+   * Parts of a micro-batch that are computed side by side: shapes have a multiple of so many rows, or of as many as the budget holds of the longest
+   * samples. 1 when absent; does not change `samplesPerBatch`.
+   */
+  readonly lanes?: number
   /** Most shapes of the whole run; 8 when absent. */
   readonly maxShapes?: number
 }
@@ -70,11 +75,11 @@ export function createStepPlanner(options: StepPlannerOptions): StepPlanner {
   const { packing, maxShapes = 8 } = options
   const cost = options.cost ?? DEFAULT_COST
   const fixed = options.samplesPerBatch !== undefined
-  const longest = bucketLadder({ ...limitsOf(options), maxShapes: 1 }).at(-1)!.length
-  const pool: readonly Shape[] = [
-    ...(packing === "packed" && !fixed ? [] : candidateShapes({ ...limitsOf(options), packed: false }).map((shape) => ({ ...shape, packed: false }))),
-    ...(packing === "rows" || fixed ? [] : candidateShapes({ ...limitsOf(options), packed: true }).map((shape) => ({ ...shape, packed: true }))),
-  ]
+  const lanes = lanesThatFit(options)
+  const limits = limitsOf(options, lanes)
+  const longest = bucketLadder({ ...limits, maxShapes: 1 }).at(-1)!.length
+  const candidates = (packed: boolean): readonly Shape[] => candidateShapes({ ...limits, packed, lanes }).map((shape) => ({ ...shape, packed }))
+  const pool = [...(packing === "packed" && !fixed ? [] : candidates(false)), ...(packing === "rows" || fixed ? [] : candidates(true))]
   const used: Shape[] = []
   let owed = 0
 
@@ -167,8 +172,19 @@ function createCutter(samples: readonly Sample[], cost: CostModel, version: numb
 
 const sizeOf = ({ rows, length }: BatchShape): number => rows * length
 
-function limitsOf({ maxLength, tokenBudget, samplesPerBatch, samplesPerStep }: StepPlannerOptions) {
-  return { maxLength, samplesPerStep, ...(tokenBudget === undefined ? {} : { tokenBudget }), ...(samplesPerBatch === undefined ? {} : { rowsPerBatch: samplesPerBatch }) }
+/** A sample of the greatest length in each of them stays within the budget: nothing is dropped for their sake. */
+function lanesThatFit({ lanes = 1, maxLength, tokenBudget }: StepPlannerOptions): number {
+  return tokenBudget === undefined ? 1 : Math.max(1, Math.min(lanes, Math.floor(tokenBudget / maxLength)))
+}
+
+/** Limits of the part of a micro-batch that one lane computes. */
+function limitsOf({ maxLength, tokenBudget, samplesPerBatch, samplesPerStep }: StepPlannerOptions, lanes: number) {
+  return {
+    maxLength,
+    samplesPerStep: Math.ceil(samplesPerStep / lanes),
+    ...(tokenBudget === undefined ? {} : { tokenBudget: Math.floor(tokenBudget / lanes) }),
+    ...(samplesPerBatch === undefined ? {} : { rowsPerBatch: samplesPerBatch }),
+  }
 }
 
 function factsOf({ microBatches, imbalance }: Cut, kept: readonly Sample[], droppedOverBudget: number): BatchFacts {

@@ -100,7 +100,7 @@ async function openBackend(name: BackendName, options: OpenOptions, because: str
     repairBroadcastProducts(name)
   }
   if (name === "wasm") (await import("./kernels-wasm.ts")).repairWasm(tfBackend() as BackendWasm)
-  return fallbackRuntime({ backend: name, version: "tfjs 4.22.0", device: name, threads: 1, because })
+  return fallbackRuntime({ backend: name, version: "tfjs 4.22.0", device: name, threads: 1, lanes: 1, because })
 }
 
 /** A face of the shared runtime whose close() counts once. */
@@ -129,9 +129,9 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
     await setBackend(tensorflowBackend)
     return share(shared)
   }
-  const threads = options.threads ?? availableParallelism()
+  const { threads = availableParallelism(), lanes = 1 } = options
   const library = openLibrary(options.libraryPath, options.xlaCacheDir)
-  const binding = createBinding(library, { intraOpThreads: threads, interOpThreads: options.lanes ?? 1 })
+  const binding = createBinding(library, { intraOpThreads: threads, interOpThreads: lanes })
   // Imported here: the kernels pull in tfjs's union package, which the fallbacks do not need.
   const [{ TensorflowBackend }, { registerTensorflow }] = await Promise.all([import("./tensorflow-backend.ts"), import("./register.ts")])
   const backend = new TensorflowBackend(binding)
@@ -151,7 +151,7 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
   const makeVariable = createVariableFactory(backend)
   const types = { f32: DType.float32, bf16: DType.bfloat16, i32: DType.int32 } as const
   const runtime: TensorRuntime = {
-    info: { backend: "tensorflow", version: library.version, device: binding.device.gpu ? "gpu" : "cpu", threads, because: "" },
+    info: { backend: "tensorflow", version: library.version, device: binding.device.gpu ? "gpu" : "cpu", threads, lanes: binding.device.gpu ? 1 : lanes, because: "" },
     raw,
     compile: (fn, settings) => compile(fn, { mode: "xla", ...settings }),
     whileLoop: createWhileLoop(backend),

@@ -11,7 +11,10 @@ export interface RuntimeInfo {
   readonly backend: BackendName
   readonly version: string
   readonly device: string
+  /** Of one op. */
   readonly threads: number
+  /** Functions that run side by side in {@link TensorRuntime.lanes}; 1 on GPUs and on the fallback backends. */
+  readonly lanes: number
   /** Why this backend and not a faster one; empty for tensorflow. */
   readonly because: string
 }

@@ -11,6 +11,8 @@ export interface OptimizerStep {
 export interface TrainerBackend {
   /** For a backend that takes rows of several samples: what a step costs, by which packing is chosen. Without it each sample gets a row of its own. */
   readonly packing?: CostModel
+  /** Parts of a micro-batch that are computed side by side: its rows are best a multiple of them. 1 when absent. */
+  readonly lanes?: number
   /** Adds the batch's gradients to the accumulated ones. */
   forwardBackward(batch: MicroBatch, objective: ObjectiveSpec): Promise<ObjectiveMetrics>
   /** Applies the accumulated gradients and clears them. A non-finite norm changes nothing and reports `skipped`. */

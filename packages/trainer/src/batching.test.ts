@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { createStepPlanner } from "@cohort/batching"
 import { resolveConfig, type RunConfigInput } from "@cohort/config"
-import { plannerOptions } from "./batching.ts"
+import { plannerOptions, rowsThatFit } from "./batching.ts"
 
 const configOf = (train: RunConfigInput["train"] = {}) => resolveConfig({ model: { path: "m" }, data: { source: "d", maxPromptTokens: 100 }, rewards: ["r"], rollout: { maxCompletionTokens: 50 }, train })
 const cost = { attentionLength: 100, perBatch: 1, perShape: 1 }
@@ -24,4 +24,11 @@ test("a fixed number of completions takes the place of the budget, in a planner 
   expect(options).toMatchObject({ samplesPerBatch: 6, packing: "auto" })
   expect(options.tokenBudget).toBeUndefined()
   expect(createStepPlanner(options).longest).toBe(152)
+})
+
+test("lanes of the backend reach the planner; rows that fit are those of the longest samples", () => {
+  expect(plannerOptions(configOf(), { ...facts, backend: { packing: cost, lanes: 2 } }).lanes).toBe(2)
+  expect(rowsThatFit(plannerOptions(configOf(), facts))).toBe(27)
+  expect(rowsThatFit(plannerOptions(configOf({ tokenBudget: 100 }), facts))).toBe(1)
+  expect(rowsThatFit(plannerOptions(configOf({ samplesPerBatch: 6 }), facts))).toBe(6)
 })

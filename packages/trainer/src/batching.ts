@@ -5,7 +5,7 @@ import { CohortError } from "@cohort/errors"
 import type { TrainerBackend } from "./backend.ts"
 
 export interface BatchingFacts {
-  readonly backend: Pick<TrainerBackend, "packing">
+  readonly backend: Pick<TrainerBackend, "packing" | "lanes">
   /** What the inference servers say, tokens. */
   readonly maxModelLength: number
   /** With tools or an environment a sample may hold several turns, so only the model's length limits it. */
@@ -29,5 +29,11 @@ export function plannerOptions(config: RunConfig, { backend, maxModelLength, mul
     samplesPerStep: train.completionsPerStep,
     packing: backend.packing === undefined ? "rows" : train.packing,
     ...(backend.packing === undefined ? {} : { cost: backend.packing }),
+    ...(backend.lanes === undefined ? {} : { lanes: backend.lanes }),
   }
+}
+
+/** Rows that every micro-batch has room for, those of the longest samples too. */
+export function rowsThatFit({ maxLength, tokenBudget, samplesPerBatch }: StepPlannerOptions): number {
+  return samplesPerBatch ?? Math.max(1, Math.floor(tokenBudget! / maxLength))
 }

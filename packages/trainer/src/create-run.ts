@@ -1,7 +1,7 @@
 // The composition root: everything a run is made of, wired together once, taken apart in the opposite order whatever happens.
 // Long because it is the one place where every part meets every other; it holds no logic of its own.
 import { appendFileSync, rmSync } from "node:fs"
-import { availableParallelism } from "node:os"
+import { availableParallelism, totalmem } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { createStepPlanner } from "@cohort/batching"
 import { checkResume, promptsPerStep, type RunConfig } from "@cohort/config"
@@ -15,6 +15,7 @@ import type { SetupContext, Tracker } from "@cohort/plugin"
 import { createBiasMonitor, createDropCounter, createRolloutWorker, type EpisodeServices, type RolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { filesystemTransfer, loraTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
+import { coresOfRun } from "./embedded/cores.ts"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
@@ -135,7 +136,8 @@ class Execution {
     const cursor = this.#openCursor(tasks.train, ledger, resumed?.state)
     const modelFolder = await fetchRunModel(config.model.path, this.#options, this.#folder.dir)
     folderWarnings(modelFolder).forEach(this.#warn)
-    const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir)
+    const multiTurn = tasks.tools !== undefined || config.environments.length > 0 || tasks.environmentOf(tasks.train.at(0)) !== undefined
+    const { backend, servers, colocated } = await this.#openCompute(modelFolder, resumed?.dir, multiTurn)
     const exclusively = colocated?.exclusively
     const memory = this.#closers.add("the memory watch", watchMemory(() => [process.pid, ...servers.pids(), ...tasks.pids(), ...rewards.pids()]), (watch) => watch.stop())
     const health = await waitUntilReady(servers.pool, { timeoutMs: config.inference.startTimeoutMs, signal })
@@ -153,7 +155,7 @@ class Execution {
     await worker.start()
     const stopped = await trainLoop({
       config, backend, worker, transfer,
-      planner: createStepPlanner(plannerOptions(config, { backend, maxModelLength: health.maxModelLength, multiTurn: tasks.tools !== undefined || config.environments.length > 0 || tasks.environmentOf(tasks.train.at(0)) !== undefined })),
+      planner: createStepPlanner(plannerOptions(config, { backend, maxModelLength: health.maxModelLength, multiTurn })),
       groupsPerStep: promptsPerStep(config),
       rewards: rewards.entries,
       progress: this.#progress,
@@ -217,7 +219,7 @@ class Execution {
     ledger.append({ kind: kinds.givenBack, atMs: Date.now(), occurrence })
   }
 
-  async #openCompute(modelFolder: string, checkpoint: string | undefined): Promise<{ backend: SpawnedBackend; servers: Servers; colocated: Colocated | undefined }> {
+  async #openCompute(modelFolder: string, checkpoint: string | undefined, multiTurn: boolean): Promise<{ backend: SpawnedBackend; servers: Servers; colocated: Colocated | undefined }> {
     const { env, signal, onUpdate } = this.#options
     const { backend: settings, inference, model, objective, seed, train, transfer } = this.#config
     onUpdate({ kind: "phase", phase: "runtime", message: "looking for the tensor runtime" })
@@ -234,7 +236,7 @@ class Execution {
     const startFolder = transfer.kind === "none" ? (checkpoint ?? modelFolder) : modelFolder
     const openBackend = (): Promise<SpawnedBackend> =>
       spawnEmbeddedBackend(
-        { ...runtime, threads: settings.threads === "auto" ? cores : settings.threads },
+        { ...runtime, ...coresOfRun(this.#config, { modelFolder, cores, memoryBytes: totalmem(), multiTurn }) },
         {
           modelFolder,
           adamW: { beta1: train.beta1, beta2: train.beta2, epsilon: train.adamEpsilon, weightDecay: train.weightDecay },

@@ -7,7 +7,7 @@ import { moveReference, type ObjectiveMetrics, type ObjectiveSpec } from "@cohor
 import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, mergeInto, openAdapter, openFolderValues, type Parameters, peftConfig, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
 import type { TensorRuntime } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
-import { chooseForm, type FormChoice } from "./form.ts"
+import { chooseForm, type FormChoice, formKey } from "./form.ts"
 import { createTrainStep, type TrainStep } from "./train-step.ts"
 
 /** Within a checkpoint: a model folder with the moving reference, and the adapter in PEFT's layout. */
@@ -84,7 +84,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
     chosen ??= chooseForm({
       compile: runtime.info.backend === "tensorflow" ? settings.compile : "eager",
       precision: runtime.info.backend === "tensorflow" ? settings.precision : "f32",
-      key: `${settings.machine} ${config.architecture} ${config.layers}x${config.hiddenSize} ${tokensAbout(batch)} tokens${lora === undefined ? "" : ` lora ${lora.rank} ${lora.targets.length}`}`,
+      key: formKey({ machine: settings.machine, config, lanes: runtime.info.lanes, lora }, batch),
       ...(settings.formMemory === undefined ? {} : { memory: settings.formMemory }),
       run: (form) => {
         step.forwardBackward(batch, spec, form)
@@ -198,11 +198,6 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       runtime.close()
     },
   }
-}
-
-/** Tokens of a batch to a power of two: steps of about that size prefer the same form, and a run's first batch differs a little each time. */
-function tokensAbout({ rows, length }: MicroBatch): number {
-  return 2 ** Math.round(Math.log2(rows * length))
 }
 
 /** Text files of a model folder by name, for the folder that servers load. */

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { chooseForm, type ChooseFormOptions } from "./form.ts"
+import { chooseForm, type ChooseFormOptions, formKey } from "./form.ts"
 import type { StepForm } from "./train-step.ts"
 
 const root = mkdtempSync(join(tmpdir(), "cohort-forms-"))
@@ -62,4 +62,11 @@ test("what was asked for belongs to the memory: another run's answer from fewer 
   const again = machine({ "xla f32": 9, "graph f32": 2, "graph bf16": 3 })
   expect(chooseForm(options({ ...again, memory })).form.mode).toBe("xla")
   expect(again.runs).toEqual([])
+})
+
+test("a step is remembered by about its size, with its lanes and its adapter apart", () => {
+  const step = { machine: "here", config: { architecture: "LlamaForCausalLM", layers: 4, hiddenSize: 128 }, lanes: 1, lora: undefined }
+  expect(formKey(step, { rows: 8, length: 120 })).toBe(formKey(step, { rows: 7, length: 152 }))
+  const keys = [step, { ...step, lanes: 2 }, { ...step, lora: { rank: 8, targets: ["q_proj"] as const } }].map((one) => formKey(one, { rows: 8, length: 128 }))
+  expect(new Set([...keys, formKey(step, { rows: 8, length: 512 })]).size).toBe(4)
 })

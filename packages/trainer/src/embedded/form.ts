@@ -1,6 +1,8 @@
 // Which form of the training step is fastest here: measured once per machine, model and shape, and remembered.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
+import type { BatchShape } from "@cohort/batching"
+import type { LoraSettings, ModelConfig } from "@cohort/model"
 import type { StepForm } from "./train-step.ts"
 
 export interface FormChoice {
@@ -42,6 +44,22 @@ export function chooseForm(options: ChooseFormOptions): FormChoice {
   const fastest = timed.reduce((best, next) => (cost(next) < cost(best) ? next : best))
   remember(options.memory, { ...memory, [key]: nameOf(fastest.form) })
   return { form: fastest.form, because: timed.map(({ form, ms }) => `${nameOf(form)} ${ms.toFixed(1)} ms`).join(", ") }
+}
+
+/** Names what the speed of a form depends on; tokens to a power of two: steps of about that size prefer the same form, and a run's first batch differs a little each time. */
+export function formKey({ machine, config, lanes, lora }: MeasuredStep, { rows, length }: BatchShape): string {
+  const parts = [machine, config.architecture, `${config.layers}x${config.hiddenSize}`, 2 ** Math.round(Math.log2(rows * length)), "tokens"]
+  if (lanes > 1) parts.push(lanes, "lanes")
+  if (lora !== undefined) parts.push("lora", lora.rank, lora.targets.length)
+  return parts.join(" ")
+}
+
+export interface MeasuredStep {
+  /** Machine and library. */
+  readonly machine: string
+  readonly config: Pick<ModelConfig, "architecture" | "layers" | "hiddenSize">
+  readonly lanes: number
+  readonly lora: Pick<LoraSettings, "rank" | "targets"> | undefined
 }
 
 function nameOf(form: StepForm): string {

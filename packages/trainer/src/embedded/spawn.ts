@@ -12,6 +12,7 @@ import type { ReadyMessage, RunnerRequest } from "./thread.ts"
 
 export interface SpawnedBackend extends TrainerBackend {
   readonly packing: CostModel
+  readonly lanes: number
   readonly info: RuntimeInfo
   readonly parameters: number
   /** Fewer than all where only an adapter is trained. */
@@ -51,6 +52,7 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     parameters: ready.parameters,
     trainedParameters: ready.trainedParameters,
     packing: ready.packing,
+    lanes: ready.info.lanes,
     forwardBackward: (batch, objective) => thread.call("forwardBackward", batch, objective),
     optimStep: (step) => thread.call("optimStep", step),
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),

@@ -1,11 +1,12 @@
-// The training step of the embedded backend: forward and backward of one micro-batch, and the optimizer's update, each one native
-// call over weights, gradients and moments that stay resident.
-import { add, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
-import type { MicroBatch } from "@cohort/batching"
-import { objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
-import { type AdamWSettings, adamW, globalNorm, hiddenStates, type ModelConfig, type Parameters, tokenScores, type Weights } from "@cohort/model"
+// The training step of the embedded backend: forward and backward of one micro-batch, and the optimizer's update, over weights, gradients
+// and moments that stay resident. Where the runtime has lanes, each computes a part: of the rows, or of the parameters.
+import { addN, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
+import { type MicroBatch, splitRows } from "@cohort/batching"
+import { addMetrics, objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
+import { type AdamWSettings, adamW, globalNorm, HEAD_CHUNKS_FROM, hiddenStates, type ModelConfig, type Parameters, tokenScores, type Weights } from "@cohort/model"
 import type { CompiledFunction, CompileMode, MatMulPrecision, TensorRuntime, Variable } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
+import { sharesOf } from "./shares.ts"
 
 /** How the step runs. */
 export interface StepForm {
@@ -17,7 +18,7 @@ export interface TrainStepSettings {
   readonly adamW: AdamWSettings
   /** Entropy is one more pass over the vocabulary; it is measured when true or when the objective needs it. */
   readonly entropy: boolean
-  /** Logits of a batch from which on they are computed in parts: see `tokenScores`. */
+  /** Logits of a batch, all lanes together, from which on they are computed in parts: see `tokenScores`. */
   readonly headChunksFrom?: number
 }
 
@@ -63,10 +64,17 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     if (found === undefined) compiled.set(key, (found = make()))
     return found
   }
-  const head = { raw: runtime.raw, ...(settings.headChunksFrom === undefined ? {} : { chunksFrom: settings.headChunksFrom }) }
+  const { lanes } = runtime.info
+  const head = { raw: runtime.raw, chunksFrom: (settings.headChunksFrom ?? HEAD_CHUNKS_FROM) / lanes }
   let accumulating = false
 
-  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, accumulate: boolean, columns: readonly BatchColumn[], samplesPerRow: number): CompiledFunction {
+  /** What `body` computes for each part: side by side where there are several. */
+  function inLanes<T, R>(parts: readonly T[], body: (part: T) => R): R[] {
+    return parts.length === 1 || runtime.lanes === undefined ? parts.map(body) : runtime.lanes(parts.map((part) => () => body(part)))
+  }
+
+  /** (a part of a batch) -> metrics, gradients. */
+  function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, columns: readonly BatchColumn[], samplesPerRow: number): CompiledFunction {
     const scalarNames = Object.keys(objectiveScalars(spec))
     const entropy = objectiveNeeds(spec).entropy ? "trained" : settings.entropy ? "measured" : "none"
     return runtime.compile(
@@ -103,22 +111,37 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
           return output.loss
         })
         const { grads } = gradient(names.map((name) => current[name]!))
-        grads.forEach((value, i) => gradients[i]!.assign(accumulate ? add(gradients[i]!.value(), value) : value))
         const result = metrics!.clone()
         metrics!.dispose()
-        return [result]
+        return [result, ...grads]
       },
       { name: `forward and backward (${spec.kind})`, mode: form.mode, precision: form.precision },
     )
   }
 
+  /** (gradients of one part, of the next, ...) -> nothing: adds them up into the window's. No XLA, whose sums of whole tensors take one core. */
+  function compileCollect(parts: number, accumulate: boolean): CompiledFunction {
+    return runtime.compile(
+      (...given) => {
+        gradients.forEach((gradient, i) => {
+          const terms = Array.from({ length: parts }, (_, part) => given[part * gradients.length + i]!)
+          if (accumulate) terms.unshift(gradient.value())
+          gradient.assign(terms.length === 1 ? terms[0]! : addN(terms))
+        })
+        return []
+      },
+      { name: "sum of gradients", mode: "graph", autoCluster: false },
+    )
+  }
+
   const norm = runtime.compile(() => [reshape(globalNorm(gradients.map((variable) => variable.value()), runtime.raw), [1])], { name: "gradient norm", mode: "graph" })
 
-  const update = runtime.compile(
+  const compileUpdate = (share: readonly number[]): CompiledFunction => runtime.compile(
     (scalars_4) => {
       const at = (i: number): Tensor => reshape(slice(scalars_4!, [i], [1]), [])
       const [scale, learningRate, correction1, correction2] = [at(0), at(1), at(2), at(3)]
-      specs.forEach((spec, i) => {
+      share.forEach((i) => {
+        const spec = specs[i]!
         const gradient = mul(gradients[i]!.value(), scale)
         const after = adamW(variables[i]!.value(), gradient, first[i]!.value(), second[i]!.value(), settings.adamW, { learningRate, correction1, correction2 }, spec.decay)
         variables[i]!.assign(after.parameter)
@@ -129,23 +152,30 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     },
     { name: "optimizer step", mode: "xla" },
   )
+  const updates = sharesOf(specs.map((spec) => spec.shape.reduce((size, dim) => size * dim, 1)), lanes).map(compileUpdate)
 
   const step: TrainStep = {
     moments: { first, second },
     stepsTaken: 0,
     forwardBackward(batch, spec, form) {
-      const accumulate = accumulating
       const columns = columnsOf(batch)
       // 0: one sample a row.
       const samplesPerRow = batch.packed?.samplesPerRow ?? 0
-      const run = cached(`${objectiveKey(spec)} ${columns.join(",")} ${form.mode} ${form.precision} ${accumulate} ${samplesPerRow}`, () => compileForwardBackward(spec, form, accumulate, columns, samplesPerRow))
-      const vector = withBatch(batch, columns, (inputs) => {
+      const run = cached(`${objectiveKey(spec)} ${columns.join(",")} ${form.mode} ${form.precision} ${samplesPerRow}`, () => compileForwardBackward(spec, form, columns, samplesPerRow))
+      const parts = splitRows(batch, lanes)
+      const collect = cached(`collect ${parts.length} ${accumulating}`, () => compileCollect(parts.length, accumulating))
+      const vectors: ArrayLike<number>[] = []
+      tidy(() => {
         const scalars = tensor1d([...Object.values(objectiveScalars(spec)), spec.temperature])
-        const [metrics] = run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars, ...inputs.packed)
-        return metrics!.dataSync()
+        const results = inLanes(parts, (part) => {
+          const inputs = upload(part, columns)
+          return run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars, ...inputs.packed)
+        })
+        collect(...results.flatMap(([, ...partGradients]) => partGradients))
+        for (const [metrics] of results) vectors.push(metrics!.dataSync())
       })
       accumulating = true
-      return unpackMetrics(vector)
+      return vectors.map(unpackMetrics).reduce(addMetrics)
     },
     discard() {
       accumulating = false
@@ -157,7 +187,10 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
       if (!Number.isFinite(gradNorm)) return { gradNorm, skipped: true }
       const taken = step.stepsTaken + 1
       const scale = Math.min(1, maxGradNorm / Math.max(gradNorm, 1e-12))
-      tidy(() => void update(tensor1d([scale, learningRate, 1 - settings.adamW.beta1 ** taken, 1 - settings.adamW.beta2 ** taken])))
+      tidy(() => {
+        const scalars = tensor1d([scale, learningRate, 1 - settings.adamW.beta1 ** taken, 1 - settings.adamW.beta2 ** taken])
+        inLanes(updates, (update) => update(scalars))
+      })
       step.stepsTaken = taken
       return { gradNorm, skipped: false }
     },
@@ -173,21 +206,25 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
           { name: what, mode: form.mode, precision: form.precision },
         ),
       )
-      const predicted = withBatch(batch, [], (inputs) => {
-        const [values] = run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature), ...inputs.packed.slice(0, 1))
-        return values!.dataSync() as Float32Array
+      const { length } = batch
+      const out = new Float32Array(batch.rows * length)
+      tidy(() => {
+        const results = inLanes(splitRows(batch, lanes), (part) => {
+          const inputs = upload(part, [])
+          return run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature), ...inputs.packed.slice(0, 1))[0]!
+        })
+        let start = 0
+        for (const values of results) {
+          const predicted = values.dataSync() as Float32Array
+          for (let from = 0; from < predicted.length; from += length, start += length) out.set(predicted.subarray(from, from + length - 1), start + 1)
+        }
       })
-      const out = new Float32Array(batch.rows * batch.length)
-      for (let row = 0; row < batch.rows; row++) {
-        const start = row * batch.length
-        out.set(predicted.subarray(start, start + batch.length - 1), start + 1)
-      }
       return out
     },
     dispose() {
       for (const run of compiled.values()) run.dispose()
       norm.dispose()
-      update.dispose()
+      for (const update of updates) update.dispose()
       for (const variable of [...gradients, ...first, ...second]) variable.dispose()
     },
   }
@@ -212,10 +249,10 @@ function columnsOf(batch: MicroBatch): readonly BatchColumn[] {
 }
 
 /**
- * Uploads a batch. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; the last position
+ * The tensors of a batch, of the scope around. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; the last position
  * of a row predicts nothing. Until where a token is seen belongs to the position itself and stays.
  */
-function withBatch<T>(batch: MicroBatch, columns: readonly BatchColumn[], use: (inputs: BatchTensors) => T): T {
+function upload(batch: MicroBatch, columns: readonly BatchColumn[]): BatchTensors {
   const { rows, length } = batch
   const size = rows * length
   const floats = new Float32Array(columns.length * size)
@@ -223,17 +260,13 @@ function withBatch<T>(batch: MicroBatch, columns: readonly BatchColumn[], use: (
     const values = batch[name]!
     for (let i = 1; i < size; i++) if (i % length !== 0) floats[column * size + i - 1] = values[i]!
   })
-  let result: T | undefined
-  tidy(() => {
-    result = use({
-      ids: tensor(batch.tokenIds, [rows, length], "int32"),
-      positions: tensor(batch.positions, [rows, length], "int32"),
-      targets: tensor1d(movedLeft(batch.tokenIds, length, 0), "int32"),
-      floats: tensor(floats, [columns.length, size]),
-      packed: batch.packed === undefined ? [] : [tensor(batch.packed.visibleUntil, [rows, length], "int32"), tensor1d(movedLeft(batch.packed.sequence, length, -1), "int32")],
-    })
-  })
-  return result!
+  return {
+    ids: tensor(batch.tokenIds, [rows, length], "int32"),
+    positions: tensor(batch.positions, [rows, length], "int32"),
+    targets: tensor1d(movedLeft(batch.tokenIds, length, 0), "int32"),
+    floats: tensor(floats, [columns.length, size]),
+    packed: batch.packed === undefined ? [] : [tensor(batch.packed.visibleUntil, [rows, length], "int32"), tensor1d(movedLeft(batch.packed.sequence, length, -1), "int32")],
+  }
 }
 
 /** Each row one place to the left; `last` where nothing is predicted. */
