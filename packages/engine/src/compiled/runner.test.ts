@@ -14,6 +14,7 @@ const runners: readonly (readonly [string, (options: CompiledRunnerOptions) => M
   ["fallback", createFallbackRunner],
   ...(libraryPath === undefined ? [] : ([
         ["loop", (options) => createCompiledRunner({ ...options, form: "loop" })],
+        ["loop in lanes", (options) => createCompiledRunner({ ...options, form: "loop", lanes: 2 })],
         ["mixed", (options) => createCompiledRunner({ ...options, form: "mixed" })],
         ["mixed in lanes", (options) => createCompiledRunner({ ...options, form: "mixed", lanes: 2 })],
       ] as const satisfies readonly (readonly [string, (options: CompiledRunnerOptions) => ModelRunner])[])),
@@ -83,6 +84,24 @@ describe.each(runners)("%s runner", (_, create) => {
       const ids = [...prompt, ...alone.tokenIds]
       const rows = forwardLogProbs(policy, ids, 1.3)
       alone.logProbs.forEach((logProb, k) => expect(Math.abs(logProb - rows[4 + k]![ids[5 + k]!]!)).toBeLessThan(1e-4))
+    })
+
+    test("rows with settings of their own draw together as they do alone", async () => {
+      const settings = [
+        {},
+        { temperature: 1.2, topK: 5 },
+        { temperature: 0.8, topP: 0.7, repetitionPenalty: 1.5 },
+        { temperature: 1.5, minP: 0.1 },
+        { temperature: 1, repetitionPenalty: 1.1 },
+      ]
+      const rows = settings.map((_, i) => [i + 1, 2 * i + 1, 7])
+      const of = (i: number) => ({ seed: 40 + i, ...settings[i] })
+      const together = await generate(runner, rows, [3, 0, 4, 1, 2], [8, 8], of)
+      for (const [i, row] of rows.entries()) {
+        const [alone] = await generate(runner, [row], [i], [8, 8], () => of(i))
+        expect(alone!.ids).toEqual(together[i]!.ids)
+        alone!.logProbs.forEach((logProb, k) => expect(Math.abs(logProb - together[i]!.logProbs[k]!)).toBeLessThan(1e-4))
+      }
     })
 
     test("chunks of any length make the same sequence", async () => {

@@ -2,6 +2,7 @@
 import { openSync } from "node:fs"
 import { CohortError } from "@cohort/errors"
 import type { HostOptions } from "./host.ts"
+import { withHugePages } from "./huge-pages.ts"
 
 export interface EngineProcess {
   readonly url: string
@@ -34,6 +35,7 @@ export async function spawnEngineProcess(host: HostOptions, options: SpawnOption
     stdin: new Blob([JSON.stringify({ ...host, parentPid: process.pid })]),
     stdout: "pipe",
     stderr: "pipe",
+    env: withHugePages(process.env),
     // Its own session: Ctrl-C in a terminal reaches the parent alone, which ends the engine in order.
     detached: true,
   })
