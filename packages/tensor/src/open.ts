@@ -28,7 +28,7 @@ export interface OpenOptions {
   readonly because?: string
   /** Threads of one op; default all cores. */
   readonly threads?: number | undefined
-  /** Functions that run side by side, see `lanes` of the runtime; default 1. */
+  /** Functions that run side by side, see `lanes` of the runtime; default 1. Not used on a GPU: `info.lanes` is then 1. */
   readonly lanes?: number | undefined
   /** Folder where compiled XLA programs are kept between starts. */
   readonly xlaCacheDir?: string | undefined
