@@ -37,8 +37,9 @@ export interface RunnerInfo {
   /** Chunk lengths that are compiled, ascending. */
   readonly chunkSizes: readonly number[]
   readonly parameters: number
-  /** "f32" or "bf16"; and which tensor backend computes. */
-  readonly dtype: string
+  /** Of matrix products and the cache. */
+  readonly dtype: "f32" | "bf16"
+  /** Which tensor backend computes. */
   readonly backend: string
 }
 

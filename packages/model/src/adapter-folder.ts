@@ -72,8 +72,8 @@ function readPeftConfig(folder: string): LoraSettings {
 }
 
 /** The tensors of the model with the adapter merged in, W + scale B A, float32, in the order of its file: one matrix at a time. */
-export function mergedTensors(policy: Policy, adapter: Parameters, lora: LoraSettings): Generator<TensorBytes> {
-  return checkpointTensors(policy, (index) => mergedValue(policy, adapter, lora, index, (value) => value.dataSync() as Float32Array) ?? policy.variables[index]!.data())
+export function mergedTensors(policy: Policy, adapter: Parameters, lora: LoraSettings, matrices?: "f32" | "bf16"): Generator<TensorBytes> {
+  return checkpointTensors(policy, { ...(matrices === undefined ? {} : { matrices }), dataOf: (index) => mergedValue(policy, adapter, lora, index, (value) => value.dataSync() as Float32Array) })
 }
 
 /** Makes `into`, a second copy of the policy, what the policy is with the adapter merged in. Matrices without an adapter are left as they are. */

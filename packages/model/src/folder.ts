@@ -2,12 +2,11 @@
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
-import { type ModelWeights, openModelWeights, writeSafetensors } from "@cohort/safetensors"
-import type { HostArray } from "@cohort/tensor"
+import { fromF32, halfWords, type ModelWeights, openModelWeights, writeSafetensors } from "@cohort/safetensors"
 import { type ModelConfig, parseModelConfig } from "./config.ts"
 import { writeJson } from "./json-file.ts"
 import { parameterLayout, type ParameterSpec } from "./layout.ts"
-import type { Parameters, Policy } from "./policy.ts"
+import type { Parameters, Policy, ValueSource, WordSource } from "./policy.ts"
 
 /** Reads `config.json` of a folder. @throws CohortError `model_invalid` */
 export function readModelConfig(folder: string): ModelConfig {
@@ -26,7 +25,9 @@ export function readModelConfig(folder: string): ModelConfig {
 /** float32 tensors of a folder; `close` when all are read. */
 export interface FolderValues {
   /** @throws CohortError `model_invalid` naming the tensor when a value is no finite number */
-  readonly values: (checkpointName: string, shape: readonly number[]) => Float32Array
+  readonly values: ValueSource
+  /** The same for what the file has as bf16; undefined for other tensors. */
+  readonly words: WordSource
   close(): void
 }
 
@@ -46,7 +47,17 @@ const shown = 8
 export function openFolderValues(folder: string, config: ModelConfig): FolderValues {
   const weights = openModelWeights(folder)
   requireTensors(folder, weights, parameterLayout(config))
-  return { values: (name) => finite(folder, name, weights.f32(name)), close: () => weights.close() }
+  return {
+    values: (name) => finite(folder, name, weights.f32(name)),
+    words(name) {
+      if (weights.info(name).dtype !== "BF16") return undefined
+      const words = halfWords(weights.bytes(name))
+      // An exponent of ones is no number: the slower check tells which.
+      for (let at = 0; at < words.length; at++) if ((words[at]! & 0x7f80) === 0x7f80) finite(folder, name, weights.f32(name))
+      return words
+    },
+    close: () => weights.close(),
+  }
 }
 
 /** Closes the file and throws when a tensor of the layout is not in it, in its shape, made of floats. */
@@ -101,27 +112,41 @@ export function finite(folder: string, name: string, values: Float32Array): Floa
 /** A tensor on its way to a file or a server. */
 export interface TensorBytes {
   readonly name: string
-  readonly dtype: "F32"
+  readonly dtype: "F32" | "BF16"
   readonly shape: readonly number[]
   readonly bytes: Uint8Array
 }
 
+export interface CheckpointOptions {
+  /** float32 values of the parameter with this index; its own when absent. */
+  readonly dataOf?: (index: number) => Float32Array | undefined
+  /** What matrices are rounded to; norms and biases stay float32. */
+  readonly matrices?: "f32" | "bf16"
+}
+
 /**
- * The tensors of resident parameters in the order of their file, float32.
- * @param dataOf values of the parameter with this index; its own when absent
+ * The tensors of resident parameters in the order of their file. Bytes are new memory that threads share, so that a message does not copy them.
+ * @throws CohortError `tensor_failed` for parameters that are kept as bf16 for inference
  */
-export function* checkpointTensors(parameters: Pick<Parameters, "specs" | "variables">, dataOf = (index: number): HostArray => parameters.variables[index]!.data()): Generator<TensorBytes> {
-  for (const [i, spec] of parameters.specs.entries()) {
-    const data = dataOf(i)
-    if (!(data instanceof Float32Array)) throw new CohortError("internal", `${spec.name} is kept as bf16 for inference; only float32 parameters are saved`)
+export function* checkpointTensors({ specs, variables }: Pick<Parameters, "specs" | "variables">, options: CheckpointOptions = {}): Generator<TensorBytes> {
+  for (const [i, spec] of specs.entries()) {
+    const half = options.matrices === "bf16" && spec.shape.length === 2
+    const width = half ? 2 : 4
+    const bytes = new Uint8Array(new SharedArrayBuffer(sizeOf(spec.shape) * width))
+    const values = options.dataOf?.(i)
+    if (values === undefined) variables[i]!.copyTo(bytes, half ? "bf16" : "f32")
+    else bytes.set(fromF32(values, half ? "BF16" : "F32"))
     let begin = 0
     for (const part of spec.parts) {
-      const size = part.shape.reduce((product, dim) => product * dim, 1)
-      const values = data.subarray(begin, begin + size)
-      yield { name: part.checkpointName, dtype: "F32", shape: part.shape, bytes: new Uint8Array(values.buffer, values.byteOffset, values.byteLength) }
+      const size = sizeOf(part.shape) * width
+      yield { name: part.checkpointName, dtype: half ? "BF16" : "F32", shape: part.shape, bytes: bytes.subarray(begin, begin + size) }
       begin += size
     }
   }
+}
+
+function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, dim) => product * dim, 1)
 }
 
 /**

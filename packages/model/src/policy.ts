@@ -11,6 +11,9 @@ import { normal, uniform } from "./random.ts"
 /** float32 values of a checkpoint tensor, asked for by name and shape. */
 export type ValueSource = (checkpointName: string, shape: readonly number[]) => Float32Array
 
+/** bf16 words of a checkpoint tensor where the file holds such, undefined elsewhere. */
+export type WordSource = (checkpointName: string) => Uint16Array | undefined
+
 /** Parameters that are resident together: a model's, or an adapter's. */
 export interface Parameters {
   readonly specs: readonly ParameterSpec[]
@@ -21,8 +24,8 @@ export interface Parameters {
   weights(): Weights
   /** float32 values of one tensor of its file. */
   read(checkpointName: string): Float32Array
-  /** Replaces every parameter; `values` is asked once per tensor of the file. */
-  load(values: ValueSource): void
+  /** Replaces every parameter; one of both is asked for each tensor of the file, `words` first where the parameter is kept as bf16. */
+  load(values: ValueSource, words?: WordSource): void
   dispose(): void
 }
 
@@ -35,11 +38,12 @@ export interface Policy extends Parameters {
  * @throws CohortError `model_invalid` naming a tensor whose values do not fill its shape
  * @param values float32 values of each checkpoint tensor: from a folder, or {@link randomValues}
  * @param type `bf16` keeps matrices in half the memory, for inference; norms and biases stay float32
+ * @param words spares widening and rounding what the file has as bf16
  * @example
  * const policy = createPolicy(runtime, config, randomValues(config, 0))
  */
-export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values: ValueSource, type: "f32" | "bf16" = "f32"): Policy {
-  return { config, ...createParameters(runtime, parameterLayout(config), values, type) }
+export function createPolicy(runtime: TensorRuntime, config: ModelConfig, values: ValueSource, type: "f32" | "bf16" = "f32", words?: WordSource): Policy {
+  return { config, ...createParameters(runtime, parameterLayout(config), values, type, words) }
 }
 
 /**
@@ -53,13 +57,17 @@ export function createAdapter(runtime: TensorRuntime, config: ModelConfig, lora:
   return createParameters(runtime, loraLayout(config, lora), values, "f32")
 }
 
-function createParameters(runtime: TensorRuntime, specs: readonly ParameterSpec[], values: ValueSource, type: "f32" | "bf16"): Parameters {
+function createParameters(runtime: TensorRuntime, specs: readonly ParameterSpec[], values: ValueSource, type: "f32" | "bf16", words?: WordSource): Parameters {
   const stored = specs.map((spec) => (spec.shape.length === 2 ? type : "f32"))
-  const host = (spec: ParameterSpec, half: boolean, source: ValueSource): HostArray => {
-    const joined = join(spec, source)
-    return half && runtime.raw !== undefined ? toBfloat16(joined) : joined
-  }
-  const variables = specs.map((spec, i) => runtime.variable(spec.name, spec.shape, stored[i]!, host(spec, stored[i] === "bf16", values)))
+  const host = (spec: ParameterSpec, half: boolean, values: ValueSource, words: WordSource | undefined): HostArray[] =>
+    spec.parts.map((part) => {
+      const given = half && runtime.raw !== undefined ? words?.(part.checkpointName) : undefined
+      const piece = given ?? values(part.checkpointName, part.shape)
+      const size = sizeOf(part.shape)
+      if (piece.length !== size) throw new CohortError("model_invalid", `${part.checkpointName} has ${piece.length} values, its shape [${part.shape.join(", ")}] needs ${size}`)
+      return half && runtime.raw !== undefined && piece instanceof Float32Array ? toBfloat16(piece) : piece
+    })
+  const variables = specs.map((spec, i) => runtime.variable(spec.name, spec.shape, stored[i]!, host(spec, stored[i] === "bf16", values, words)))
   const where = new Map<string, { index: number; begin: number; size: number }>()
   specs.forEach((spec, index) => {
     let begin = 0
@@ -81,31 +89,13 @@ function createParameters(runtime: TensorRuntime, specs: readonly ParameterSpec[
       if (!(data instanceof Float32Array)) throw new CohortError("internal", `${checkpointName} is kept as bf16 for inference and is not read back`)
       return data.subarray(place.begin, place.begin + place.size)
     },
-    load(source) {
-      specs.forEach((spec, i) => variables[i]!.load(host(spec, stored[i] === "bf16", source)))
+    load(values, words) {
+      specs.forEach((spec, i) => variables[i]!.load(host(spec, stored[i] === "bf16", values, words)))
     },
     dispose() {
       for (const variable of variables) variable.dispose()
     },
   }
-}
-
-/** Values of the parts one after another; each must fill its shape. */
-function join(spec: ParameterSpec, values: ValueSource): Float32Array {
-  const pieces = spec.parts.map(({ checkpointName, shape }) => {
-    const piece = values(checkpointName, shape)
-    const size = sizeOf(shape)
-    if (piece.length !== size) throw new CohortError("model_invalid", `${checkpointName} has ${piece.length} values, its shape [${shape.join(", ")}] needs ${size}`)
-    return piece
-  })
-  if (pieces.length === 1) return pieces[0]!
-  const out = new Float32Array(sizeOf(spec.shape))
-  let begin = 0
-  for (const piece of pieces) {
-    out.set(piece, begin)
-    begin += piece.length
-  }
-  return out
 }
 
 function sizeOf(shape: readonly number[]): number {

@@ -78,7 +78,8 @@ export function fromF32(values: Float32Array, dtype: FloatDtype): Uint8Array {
   }
 }
 
-function halfWords(bytes: Uint8Array): Uint16Array {
+/** 16-bit words of tensor bytes: a view of them, a copy at an odd address. */
+export function halfWords(bytes: Uint8Array): Uint16Array {
   const source = aligned(bytes, 2)
   return new Uint16Array(source.buffer, source.byteOffset, source.length / 2)
 }

@@ -17,6 +17,10 @@ export interface WriterFiles {
 export interface WriteOptions {
   readonly metadata?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** False leaves it to the system when the file reaches the disk: for one that no later start would read. True when absent. */
+  readonly durable?: boolean
+  /** Told of all bytes of the file in their order. */
+  readonly onBytes?: (bytes: Uint8Array) => void
   readonly files?: WriterFiles
 }
 
@@ -32,14 +36,16 @@ export interface WriteOptions {
  */
 export async function writeSafetensors(path: string, tensors: Iterable<TensorToWrite>, options: WriteOptions = {}): Promise<number> {
   const { head, tensors: sorted, totalBytes } = layOut(tensors, options.metadata)
-  const files = options.files ?? { open, rename, unlink }
+  const { files = { open, rename, unlink }, durable = true } = options
   const partial = `${path}.${crypto.randomUUID()}.partial`
   try {
     const file = await files.open(partial, "wx")
     try {
-      await writeAll(file, head, options.signal)
-      for (const tensor of sorted) await writeAll(file, tensor.bytes, options.signal)
-      await file.sync()
+      for (const bytes of [head, ...sorted.map((tensor) => tensor.bytes)]) {
+        options.onBytes?.(bytes)
+        await writeAll(file, bytes, options.signal)
+      }
+      if (durable) await file.sync()
     } finally {
       await file.close()
     }
@@ -50,7 +56,7 @@ export async function writeSafetensors(path: string, tensors: Iterable<TensorToW
     })
     throw toCohortError(error, "file_invalid", `writing ${path}`)
   }
-  await syncFolder(dirname(path), files)
+  if (durable) await syncFolder(dirname(path), files)
   return totalBytes
 }
 

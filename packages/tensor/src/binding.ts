@@ -145,15 +145,24 @@ export function createBinding(library: Library, options: ContextOptions) {
     getNumOfTensors: () => entries.size,
     getNumOfSavedModels: () => 0,
 
-    /** Copies `values` into a new tensor and returns its id. */
-    createTensor(shape: readonly number[], dtype: number, given: HostArray): number {
-      // tfjs may keep the numbers that a bool tensor was made from.
-      const values = dtype === DType.bool && !(given instanceof Uint8Array) ? Uint8Array.from(given as Int32Array, (value) => (value === 0 ? 0 : 1)) : given
+    /** Copies `values`, or several arrays one after the other, into a new tensor and returns its id. */
+    createTensor(shape: readonly number[], dtype: number, given: HostArray | readonly HostArray[]): number {
+      const pieces = (ArrayBuffer.isView(given) ? [given] : given).map((values) =>
+        // tfjs may keep the numbers that a bool tensor was made from.
+        dtype === DType.bool && !(values instanceof Uint8Array) ? Uint8Array.from(values as Int32Array, (value) => (value === 0 ? 0 : 1)) : values)
       const bytes = sizeOf(shape) * byteSize(dtype as DType)
-      if (values.byteLength !== bytes)
-        throw new CohortError("tensor_failed", `a tensor of shape [${shape.join(", ")}] needs ${bytes} bytes, ${values.byteLength} given`)
+      const givenBytes = pieces.reduce((total, piece) => total + piece.byteLength, 0)
+      if (givenBytes !== bytes)
+        throw new CohortError("tensor_failed", `a tensor of shape [${shape.join(", ")}] needs ${bytes} bytes, ${givenBytes} given`)
       const tensor = c.TF_AllocateTensor(dtype, dimensions(shape), shape.length, bytes) as Address
-      if (bytes > 0) library.view(c.TF_TensorData(tensor) as Address, bytes).set(new Uint8Array(values.buffer, values.byteOffset, bytes))
+      if (bytes > 0) {
+        const target = library.view(c.TF_TensorData(tensor) as Address, bytes)
+        let begin = 0
+        for (const piece of pieces) {
+          target.set(new Uint8Array(piece.buffer, piece.byteOffset, piece.byteLength), begin)
+          begin += piece.byteLength
+        }
+      }
       let handle = c.TFE_NewTensorHandle(tensor, status) as Address
       c.TF_DeleteTensor(tensor)
       check("createTensor")
@@ -164,7 +173,7 @@ export function createBinding(library: Library, options: ContextOptions) {
         check("copy to device")
         handle = moved
       }
-      return put(handle, [...shape], dtype, sizeOf(shape) <= constantElements ? values.slice() : undefined)
+      return put(handle, [...shape], dtype, sizeOf(shape) <= constantElements && pieces.length === 1 ? pieces[0]!.slice() : undefined)
     },
     /** Drops one reference; the tensor goes with the last. */
     deleteTensor(id: number): void {
@@ -207,6 +216,18 @@ export function createBinding(library: Library, options: ContextOptions) {
           return copy
       }
     },
+    /** Copies the bytes of a tensor to `target`, which must have its size. */
+    copyTensorTo(id: number, target: Uint8Array): void {
+      const tensor = c.TFE_TensorHandleResolve(entry(id).handle, status) as Address
+      check("read")
+      try {
+        const bytes = Number(c.TF_TensorByteSize(tensor))
+        if (bytes !== target.length) throw new CohortError("tensor_failed", `a tensor of ${bytes} bytes does not fit ${target.length}`)
+        if (bytes > 0) target.set(library.view(c.TF_TensorData(tensor) as Address, bytes))
+      } finally {
+        c.TF_DeleteTensor(tensor)
+      }
+    },
     executeOp(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number, known?: readonly Known[]): TensorMeta[] {
       return recorder === undefined ? execute(op, attributes, inputs, outputs, known) : recorder.record(op, attributes, inputs, outputs)
     },
@@ -227,6 +248,7 @@ export function createBinding(library: Library, options: ContextOptions) {
       recorder = next
     },
     counters: () => ({ tensors: entries.size, bytes: bytesAlive }),
+    forgetKernels: () => c.TFE_ContextClearCaches(context) as void,
     inLane<T>(lane: number, body: () => T): T {
       while (lanes.length <= lane) lanes.push(c.TFE_NewExecutor(1, 0, 0) as Address)
       const before = c.TFE_ContextGetExecutorForThread(context) as Address

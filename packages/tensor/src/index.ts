@@ -1,4 +1,5 @@
 export type { HostArray } from "./binding.ts"
+export { fromBfloat16, toBfloat16 } from "./bfloat16.ts"
 export type { CompiledFunction, CompileMode, CompileOptions, MatMulPrecision } from "./compile.ts"
 export { defaultOpenOptions, openDefaultRuntime, type DefaultOptions } from "./default.ts"
 export { DType } from "./dtype.ts"
@@ -23,5 +24,5 @@ export {
   type RuntimePin,
 } from "./install/index.ts"
 export type { RawOps } from "./raw.ts"
-export { type BackendName, fromBfloat16, type RuntimeInfo, type TensorRuntime, type VariableType } from "./runtime.ts"
-export { toBfloat16, type Variable } from "./variable.ts"
+export { type BackendName, type RuntimeInfo, type TensorRuntime, type VariableType } from "./runtime.ts"
+export type { Variable } from "./variable.ts"

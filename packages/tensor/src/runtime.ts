@@ -1,5 +1,7 @@
 // The tensor runtime: one face over libtensorflow and the two backends that tfjs brings itself.
-import { keep, memory, tensor, type Tensor, tidy } from "@tensorflow/tfjs-core"
+import { CohortError } from "@cohort/errors"
+import { keep, memory, tensor, Tensor, tidy } from "@tensorflow/tfjs-core"
+import { fromBfloat16, toBfloat16 } from "./bfloat16.ts"
 import type { HostArray } from "./binding.ts"
 import type { CompiledFunction, CompileOptions } from "./compile.ts"
 import type { RawOps } from "./raw.ts"
@@ -26,7 +28,7 @@ export interface TensorRuntime {
   readonly info: RuntimeInfo
   /** See {@link CompiledFunction}. The fallback backends run `fn` eagerly at each call. */
   compile(fn: (...inputs: Tensor[]) => Tensor[], options: Partial<CompileOptions> & { readonly name: string }): CompiledFunction
-  variable(name: string, shape: readonly number[], type: VariableType, initial: HostArray | Tensor): Variable
+  variable(name: string, shape: readonly number[], type: VariableType, initial: HostArray | readonly HostArray[] | Tensor): Variable
   /**
    * `while (condition(...state)) state = body(...state)` as one op of the function being compiled; shapes and dtypes of the state
    * stay. Both functions may use tensors of the scope around them. Outside compile() it loops in JavaScript. Not on the fallback
@@ -57,6 +59,11 @@ export interface TensorRuntime {
    * const [a, b] = runtime.lanes!([() => step(left), () => step(right)])
    */
   lanes?<T>(bodies: readonly (() => T)[]): T[]
+  /**
+   * Compiled functions stay, what their ops keep between calls goes: the copies of weights that `raw.packedMatMul` made. The next call of each takes them
+   * anew, tens of milliseconds instead of the seconds of a new trace. Not while lanes run. Not on the fallback backends.
+   */
+  forgetKernels?(): void
   /** Ops beyond tfjs; undefined on the fallback backends. */
   readonly raw: RawOps | undefined
   /** Live tensors and their bytes: constant over steps, or something leaks. */
@@ -73,9 +80,11 @@ export function fallbackRuntime(info: RuntimeInfo): TensorRuntime {
       return Object.assign((...inputs: Tensor[]) => tidy(() => fn(...inputs)), { signatures: () => [], dispose() {} })
     },
     variable(name, shape, type, initial) {
-      const host = (values: HostArray): Tensor =>
-        tidy(() => tensor(type === "bf16" && values instanceof Uint16Array ? fromBfloat16(values) : (values as Float32Array | Int32Array), [...shape], type === "i32" ? "int32" : "float32"))
-      let current = keep(ArrayBuffer.isView(initial) ? host(initial) : initial.clone())
+      const host = (given: HostArray | readonly HostArray[]): Tensor => {
+        const values = ArrayBuffer.isView(given) ? given : joined(given)
+        return tidy(() => tensor(type === "bf16" && values instanceof Uint16Array ? fromBfloat16(values) : (values as Float32Array | Int32Array), [...shape], type === "i32" ? "int32" : "float32"))
+      }
+      let current = keep(initial instanceof Tensor ? initial.clone() : host(initial))
       const replace = (next: Tensor): void => {
         const old = current
         current = keep(next)
@@ -88,6 +97,12 @@ export function fallbackRuntime(info: RuntimeInfo): TensorRuntime {
         assign: (value) => replace(value.clone()),
         load: (values) => replace(host(values)),
         data: () => current.dataSync().slice() as HostArray,
+        copyTo(target, wanted) {
+          const values = current.dataSync() as Float32Array
+          const copied = wanted === "bf16" ? toBfloat16(values) : values
+          if (copied.byteLength !== target.length) throw new CohortError("tensor_failed", `${name} has ${copied.byteLength} bytes as ${wanted}, which do not fit ${target.length}`)
+          target.set(new Uint8Array(copied.buffer, copied.byteOffset, copied.byteLength))
+        },
         dispose: () => current.dispose(),
       }
     },
@@ -96,10 +111,15 @@ export function fallbackRuntime(info: RuntimeInfo): TensorRuntime {
   }
 }
 
-/** float32 values of bf16 words. */
-export function fromBfloat16(words: Uint16Array): Float32Array {
-  const bits = new Uint32Array(words.length)
-  for (let i = 0; i < words.length; i++) bits[i] = words[i]! << 16
-  return new Float32Array(bits.buffer)
+/** Parts one after the other, all of the first one's type. */
+function joined(parts: readonly HostArray[]): HostArray {
+  const [first] = parts
+  if (first === undefined || parts.length === 1) return first ?? new Float32Array(0)
+  const bytes = new Uint8Array(parts.reduce((total, part) => total + part.byteLength, 0))
+  let begin = 0
+  for (const part of parts) {
+    bytes.set(new Uint8Array(part.buffer, part.byteOffset, part.byteLength), begin)
+    begin += part.byteLength
+  }
+  return first instanceof Uint16Array ? new Uint16Array(bytes.buffer) : first instanceof Int32Array ? new Int32Array(bytes.buffer) : new Float32Array(bytes.buffer)
 }
-

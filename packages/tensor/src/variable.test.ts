@@ -1,9 +1,9 @@
 import { add, mul, scalar, type Tensor, tensor, tidy } from "@tensorflow/tfjs-core"
 import { beforeAll, describe, expect, test } from "bun:test"
-import { fromBfloat16, type TensorRuntime } from "./runtime.ts"
+import { fromBfloat16, toBfloat16 } from "./bfloat16.ts"
+import type { TensorRuntime } from "./runtime.ts"
 import { openRuntime } from "./open.ts"
 import { libraryPath, tensorflow } from "./testing/runtime.ts"
-import { toBfloat16 } from "./variable.ts"
 
 for (const backend of ["cpu", "tensorflow"] as const)
   describe.skipIf(backend === "tensorflow" && libraryPath === undefined)(`variables on ${backend}`, () => {
@@ -86,6 +86,24 @@ for (const backend of ["cpu", "tensorflow"] as const)
       ;(variable.data() as Float32Array)[0] = 9
       expect(variable.data()[0]).toBe(1)
       variable.dispose()
+    })
+
+    test("parts are loaded one after the other, and the value is copied out as it is or rounded", () => {
+      const variable = runtime.variable("parts", [2, 2], "f32", new Float32Array(4))
+      const values = Float32Array.of(1, -2.5, 3.3, 1e-3)
+      variable.load([values.subarray(0, 1), values.subarray(1)])
+      const whole = new Float32Array(4)
+      variable.copyTo(new Uint8Array(whole.buffer), "f32")
+      expect(whole).toEqual(values)
+      const half = new Uint16Array(4)
+      variable.copyTo(new Uint8Array(half.buffer), "bf16")
+      expect([...half]).toEqual([...toBfloat16(values)])
+      expect(() => variable.copyTo(new Uint8Array(12), "f32")).toThrow("12")
+      variable.dispose()
+      const halves = runtime.variable("half parts", [3], "bf16", new Uint16Array(3))
+      halves.load([toBfloat16(Float32Array.of(1)), toBfloat16(Float32Array.of(2, 3))])
+      expect([...tidy(() => (runtime.raw === undefined ? halves.value() : runtime.raw.cast(halves.value(), 1)).dataSync())]).toEqual([1, 2, 3])
+      halves.dispose()
     })
   })
 

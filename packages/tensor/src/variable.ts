@@ -1,7 +1,9 @@
 // Variables that stay resident in the runtime: read and assigned by traced functions, updated in place.
-import { type Tensor } from "@tensorflow/tfjs-core"
+import { Tensor } from "@tensorflow/tfjs-core"
+import { CohortError } from "@cohort/errors"
 import { type HostArray } from "./binding.ts"
 import { wrap } from "./compile.ts"
+import { DType } from "./dtype.ts"
 import { attr } from "./raw.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
 import { currentTrace, describe } from "./trace.ts"
@@ -14,17 +16,19 @@ export interface Variable {
   value(): Tensor
   /** Sets the value; inside a trace it takes effect when the compiled function has run. */
   assign(value: Tensor): void
-  /** Sets the value from the host. */
-  load(values: HostArray): void
+  /** Sets the value from the host; several arrays are its parts one after the other. */
+  load(values: HostArray | readonly HostArray[]): void
   /** Copies the value to the host; bf16 comes as raw 16-bit words. */
   data(): HostArray
+  /** Copies the value of an f32 variable into `target`, little-endian, rounded to nearest where `type` is bf16. */
+  copyTo(target: Uint8Array, type: "f32" | "bf16"): void
   dispose(): void
 }
 
 export function createVariableFactory(backend: TensorflowBackend) {
   const { binding } = backend
   let count = 0
-  return (name: string, shape: readonly number[], dtype: number, initial: HostArray | Tensor): Variable => {
+  return (name: string, shape: readonly number[], dtype: number, initial: HostArray | readonly HostArray[] | Tensor): Variable => {
     // Two handles of one shared_name would be one variable: the number keeps them apart.
     const [handle] = binding.execute(
       "VarHandleOp",
@@ -58,25 +62,23 @@ export function createVariableFactory(backend: TensorflowBackend) {
         binding.deleteTensor(read!.id)
         return values
       },
+      copyTo(target, type) {
+        if (dtype !== DType.float32) throw new CohortError("tensor_failed", `${name} is no float32 variable and is not copied as ${type}`)
+        const [read] = binding.execute("ReadVariableOp", [attr.type("dtype", dtype)], [id], 1)
+        const [value] = type === "f32" ? [read] : binding.execute("Cast", [attr.type("SrcT", dtype), attr.type("DstT", DType.bfloat16), attr.bool("Truncate", false)], [read!.id], 1)
+        try {
+          binding.copyTensorTo(value!.id, target)
+        } finally {
+          for (const each of new Set([read!.id, value!.id])) binding.deleteTensor(each)
+        }
+      },
       dispose() {
         binding.execute("DestroyResourceOp", [attr.bool("ignore_lookup_error", true)], [id], 0)
         binding.deleteTensor(id)
       },
     }
-    if (ArrayBuffer.isView(initial)) variable.load(initial)
-    else variable.assign(initial)
+    if (initial instanceof Tensor) variable.assign(initial)
+    else variable.load(initial)
     return variable
   }
 }
-
-/** bf16 words of float32 values, rounded to nearest even. */
-export function toBfloat16(values: Float32Array): Uint16Array {
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length)
-  const out = new Uint16Array(values.length)
-  for (let i = 0; i < bits.length; i++) {
-    const word = bits[i]!
-    out[i] = (word & 0x7fffffff) > 0x7f800000 ? (word >>> 16) | 0x40 : (word + 0x7fff + ((word >>> 16) & 1)) >>> 16
-  }
-  return out
-}
-

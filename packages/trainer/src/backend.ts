@@ -23,7 +23,7 @@ export interface TrainerBackend {
   entropies(batch: MicroBatch, temperature: number): Promise<Float32Array[]>
   /** Reference = mix * policy + (1 - mix) * reference; from now on checkpoints hold the reference too. */
   moveReference(mix: number): Promise<void>
-  weights(): WeightSource
+  weights(matrices?: "f32" | "bf16"): WeightSource
   save(dir: string): Promise<void>
   load(dir: string): Promise<void>
   close(): Promise<void>

@@ -39,7 +39,8 @@ export async function openColocated(options: ColocatedOptions): Promise<Colocate
   return {
     servers: {
       pool: serverPool([server], { now: () => performance.now(), onChange: options.onWarning }),
-      pids: () => [],
+      dtype: undefined,
+    pids: () => [],
       watchRevival: () => () => Promise.resolve(false),
       close: () => engine.close(),
     },

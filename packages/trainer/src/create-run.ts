@@ -301,7 +301,7 @@ class Execution {
       : settings.kind === "filesystem" || settings.dir !== undefined ? filesystemTransfer({ ...shared, dir })
       : sharedMemoryTransfer({ pauseMode: shared.pauseMode, pauseTimeoutMs: shared.pauseTimeoutMs, loadTimeoutMs: shared.loadTimeoutMs })
     const transfer = patientTransfer(chosen, servers)
-    await transfer.init((settings.kind === "lora" ? backend.adapter() : undefined) ?? backend.weights(), servers.pool.members)
+    await transfer.init((settings.kind === "lora" ? backend.adapter() : undefined) ?? backend.weights(settings.dtype === "auto" ? servers.dtype : settings.dtype), servers.pool.members)
     return this.#closers.add("the weight transfer", transfer, (open) => open.close())
   }
 

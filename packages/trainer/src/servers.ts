@@ -7,6 +7,8 @@ import type { RunConfig } from "@cohort/config"
 
 export interface Servers {
   readonly pool: ServerPool
+  /** What the servers compute in where that is known. */
+  readonly dtype: "f32" | "bf16" | undefined
   /** Process ids of engines started here. */
   pids(): readonly number[]
   /** Call before a use. Should the use fail, the result tells whether the engine had died and is back: then it is worth another try. */
@@ -40,6 +42,7 @@ export async function openServers(options: ServersOptions): Promise<Servers> {
   const servers = config.inference.urls.map((url) => client(options, url, config.inference.kind))
   return {
     pool: serverPool(servers, { now: () => performance.now(), onChange: onWarning }),
+    dtype: undefined,
     pids: () => [],
     watchRevival: () => () => Promise.resolve(false),
     close: async () => void (await Promise.allSettled(servers.map((server) => server.close()))),
@@ -102,6 +105,7 @@ async function superviseEngine(options: ServersOptions, engine: Omit<HostOptions
   const server = client(options, url, "embedded")
   return {
     pool: serverPool([server], { now: () => performance.now(), onChange: onWarning, patienceMs: config.rollout.generateTimeoutMs }),
+    dtype: current.dtype,
     pids: () => [current.pid],
     watchRevival() {
       const { exited } = current

@@ -16,7 +16,7 @@ export interface FileTransferOptions {
   readonly pauseMode?: PauseMode
   /** `continue` fails a push only when no server took it; `fail` when any did not. `continue` when absent. */
   readonly onServerFailure?: "continue" | "fail"
-  /** Size of one weight file, bytes; this much is copied in memory while writing. 512 MiB when absent. */
+  /** Size of one weight file, bytes; this much is held in memory while writing. 512 MiB when absent. */
   readonly shardBytes?: number
   readonly pauseTimeoutMs?: number
   readonly loadTimeoutMs?: number

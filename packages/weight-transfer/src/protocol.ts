@@ -1,7 +1,7 @@
 // How new weights reach the inference servers.
 import type { InferenceServer } from "@cohort/inference"
 
-/** One tensor of the policy by its checkpoint name. `bytes` is row-major little-endian and valid until the next call. */
+/** One tensor of the policy by its checkpoint name. `bytes` is row-major little-endian and the receiver's to keep. */
 export interface WeightTensor {
   readonly name: string
   readonly dtype: "F32" | "F16" | "BF16"

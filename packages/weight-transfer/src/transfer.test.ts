@@ -19,17 +19,13 @@ beforeEach(async () => {
 })
 afterEach(() => rm(dir, { recursive: true, force: true }))
 
-/** Tensors of four bytes each whose content is `value`; the source hands out one buffer again and again, as it may. */
+/** Tensors of four bytes each whose content is `value`. */
 function sourceOf(names: readonly string[], value: () => number, given: readonly string[] = names): WeightSource {
   return {
     names,
     companionFiles: { "config.json": "{}", "tokenizer.json": new Uint8Array([123, 125]) },
     async *tensors(): AsyncGenerator<WeightTensor> {
-      const buffer = new Float32Array(1)
-      for (const [index, name] of given.entries()) {
-        buffer[0] = value() + index
-        yield { name, dtype: "F32", shape: [1], bytes: new Uint8Array(buffer.buffer) }
-      }
+      for (const [index, name] of given.entries()) yield { name, dtype: "F32", shape: [1], bytes: new Uint8Array(Float32Array.of(value() + index).buffer) }
     },
   }
 }

@@ -2,7 +2,7 @@
 import { join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
 import { listed } from "@cohort/inference"
-import { checksumFile, writeSafetensors, type TensorToWrite } from "@cohort/safetensors"
+import { createChecksum, writeSafetensors, type TensorToWrite } from "@cohort/safetensors"
 import type { WeightSource } from "./protocol.ts"
 import type { TransferFiles } from "./transfer-files.ts"
 
@@ -11,7 +11,7 @@ export interface WeightsManifest {
   readonly version: number
   /** Of all weight files together. */
   readonly bytes: number
-  /** SHA-256 of each weight file, lower-case hex. */
+  /** CRC-32 of each weight file, hex. */
   readonly files: readonly { readonly name: string; readonly bytes: number; readonly checksum: string }[]
 }
 
@@ -22,7 +22,7 @@ export interface WriteVersionOptions {
   readonly source: WeightSource
   /** Name of the weight file where there is one; `model.safetensors` when absent. */
   readonly fileName?: string
-  /** Tensors are copied in memory up to this size before a file is written; more makes several files and an index. */
+  /** Tensors are held in memory up to this size before a file is written; more makes several files and an index. */
   readonly shardBytes: number
   readonly files: TransferFiles
   readonly signal?: AbortSignal | undefined
@@ -69,20 +69,22 @@ async function writeShards(folder: string, options: WriteVersionOptions): Promis
   let heldBytes = 0
   const flush = async () => {
     const file = `shard-${shards.length}.safetensors`
-    const target = join(folder, file)
-    const bytes = await writeSafetensors(target, held, {
+    const checksum = createChecksum()
+    const bytes = await writeSafetensors(join(folder, file), held, {
       metadata: { format: "pt", policy_version: String(version) },
+      // A version lives as long as its run.
+      durable: false,
+      onBytes: checksum.update,
       ...(signal === undefined ? {} : { signal }),
     })
-    shards.push({ file, bytes, checksum: await checksumFile(target, signal), names: held.map((tensor) => tensor.name) })
+    shards.push({ file, bytes, checksum: checksum.hex(), names: held.map((tensor) => tensor.name) })
     held = []
     heldBytes = 0
   }
   for await (const tensor of source.tensors()) {
     signal?.throwIfAborted()
     names.see(tensor.name)
-    // The source may reuse its buffer at the next step.
-    held.push({ ...tensor, bytes: tensor.bytes.slice() })
+    held.push(tensor)
     heldBytes += tensor.bytes.length
     if (heldBytes >= shardBytes) await flush()
   }

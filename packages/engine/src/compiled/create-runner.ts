@@ -9,7 +9,7 @@ import { ladder, packPrompts, rungFor } from "./buckets.ts"
 import { createSlotCache } from "./cache.ts"
 import { checkInputs, checkPrompts, checkSizes, checkTokens, clampTop } from "./checks.ts"
 import type { DecodeShape } from "./decode-shape.ts"
-import { chooseForm, compileDecode, type DecodeForm } from "./form.ts"
+import { chooseForm, compileDecode, type DecodeForm, formBySize } from "./form.ts"
 import { createRunnerModel } from "./model.ts"
 import { packedPrograms } from "./packed.ts"
 import { compileHidden, compilePrefill, compileTargets } from "./prefill.ts"
@@ -68,7 +68,10 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const rowRungs = ladder(1, Math.ceil(slots / lanes))
   const lengthRungs = ladder(64, maxModelLength)
   const promptRungs = ladder(16, maxModelLength)
-  const form = options.form ?? chooseForm(model, { rows: rungFor(rowRungs, 16), length: lengthRungs[0]!, columns, variant: { truncates: false, penalizes: false, top: 0 } }, options.formMemory)
+  // Weights of the trainer's change under a program, so it must read them each time.
+  const copies = owned && (options.form ?? formBySize(policy.parameters)) !== "loop" ? packedPrograms(model, totalmem()) : 0
+  const usual = { rows: rungFor(rowRungs, 16), length: lengthRungs[0]!, columns, variant: { truncates: false, penalizes: false, top: 0 } }
+  const form = options.form ?? chooseForm(model, usual, { packed: copies > 0, lanes, memory: options.formMemory })
   const info: RunnerInfo = {
     slots,
     maxModelLength,
@@ -88,8 +91,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     costOf: (shape) => shape.rows * shape.length * (callCost + shape.length),
     now,
   })
-  // Weights of the trainer's change under a program, so it must read them each time.
-  const packable = owned && form === "mixed" ? packedPrograms(model, totalmem()) : 0
+  const packable = form === "mixed" ? copies : 0
   const decoders: Shelf<DecodeShape, CompiledFunction> = createShelf({
     compile: (shape) => compileDecode(model, form, shape, decoders.programs.length < packable),
     keyOf: ({ rows, length, variant }) => [rows, length, variant.truncates, variant.penalizes, variant.top].join(),
@@ -197,7 +199,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     score: async (tokenIds) => score(tokenIds),
     async loadWeights(folder) {
       loadPolicy(policy, folder, owned)
-      if (packable > 0) for (const program of decoders.clear()) program.dispose()
+      if (packable > 0) runtime.forgetKernels?.()
     },
     async close() {
       for (const program of [hiddenProgram, targetProgram, ...prefills.programs, ...decoders.programs]) program.dispose()

@@ -16,8 +16,8 @@ test("size decides for small and for large models, and where nobody may measure"
   expect(formBySize(135_000_000)).toBeUndefined()
   expect(formBySize(1_000_000_000)).toBe("mixed")
   const sized = (parameters: number) => ({ policy: { parameters } as Policy }) as RunnerModel
-  expect(chooseForm(sized(10_000_000), shape, undefined)).toBe("loop")
-  expect(chooseForm(sized(135_000_000), shape, undefined)).toBe("mixed")
+  expect(chooseForm(sized(10_000_000), shape, { packed: false, lanes: 1, memory: undefined })).toBe("loop")
+  expect(chooseForm(sized(135_000_000), shape, { packed: false, lanes: 1, memory: undefined })).toBe("mixed")
 })
 
 test.skipIf(libraryPath === undefined)("between, both are timed once and the answer is kept", async () => {
@@ -27,13 +27,13 @@ test.skipIf(libraryPath === undefined)("between, both are timed once and the ans
   const policy = createPolicy(runtime, Object.values(smallModels)[0]!, randomValues(Object.values(smallModels)[0]!, 1))
   const model = createRunnerModel(runtime, runtime.raw!, { ...policy, parameters: 100_000_000 }, DType.float32, 32)
   try {
-    const form = chooseForm(model, shape, path)
+    const form = chooseForm(model, shape, { packed: false, lanes: 1, memory: path })
     const [key, kept] = Object.entries(JSON.parse(readFileSync(path, "utf8")) as Record<string, string>)[0]!
     expect(kept).toBe(form)
     expect(key).toContain("2 rows")
     const other = form === "loop" ? "mixed" : "loop"
     writeFileSync(path, JSON.stringify({ [key]: other, damaged: 3 }))
-    expect(chooseForm(model, shape, path)).toBe(other)
+    expect(chooseForm(model, shape, { packed: false, lanes: 1, memory: path })).toBe(other)
   } finally {
     policy.dispose()
     rmSync(folder, { recursive: true })

@@ -4,7 +4,9 @@ import { type ModelConfig, parameterCount, parameterLayout, readModelConfig } fr
 import { openRuntime, type OpenOptions } from "@cohort/tensor"
 import type { ModelRunner } from "../runner.ts"
 import { createCompiledRunner } from "./create-runner.ts"
+import { chooseDtype, type RunnerDtype } from "./dtype.ts"
 import { createFallbackRunner } from "./fallback.ts"
+import { machineKey, shapeKey } from "./memory.ts"
 
 export interface OpenRunnerOptions {
   readonly runtime: OpenOptions
@@ -12,16 +14,14 @@ export interface OpenRunnerOptions {
   readonly folder: string
   /** Sequences that are computed at once. */
   readonly slots: number
-  /** `auto` takes bf16 for models that are bound by reading their weights. */
+  /** `auto`: by size and by a measurement, see dtype.ts. */
   readonly dtype: "f32" | "bf16" | "auto"
   /** Most tokens of a sequence; absent: the model's limit, or what fits a quarter of the machine's memory. */
   readonly maxModelLength?: number
-  /** File that remembers which form of decoding is fastest on this machine. */
+  /** File that remembers which form and type of decoding are fastest on this machine. */
   readonly formMemory?: string
 }
 
-/** From this many parameters on, decoding is bound by reading weights, and half the bytes is nearly twice the speed. */
-const largeModel = 50_000_000
 const tinyModel = 2_000_000
 /** Each lane reads all weights, so more of them soon wait for memory. */
 const mostLanes = 4
@@ -32,13 +32,17 @@ const mostLanes = 4
 export async function openRunner(options: OpenRunnerOptions): Promise<ModelRunner> {
   const config = readModelConfig(options.folder)
   const parameters = parameterCount(parameterLayout(config))
-  const dtype = options.dtype === "auto" ? (parameters < largeModel ? "f32" : "bf16") : options.dtype
-  const maxModelLength = Math.min(config.maxPosition, options.maxModelLength ?? lengthThatFits(config, options.slots, dtype, totalmem() / 4))
   const cores = coresFor(parameters, options.runtime.threads ?? (parameters < tinyModel ? 1 : availableParallelism()))
   // A tiny model finds a second thread slower than its own, and leaves the other cores to the trainer.
   const runtime = await openRuntime({ ...options.runtime, ...cores })
-  const settings = { runtime, lanes: cores.lanes, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype, ...(options.formMemory === undefined ? {} : { formMemory: options.formMemory }) }
-  const runner = runtime.raw === undefined ? createFallbackRunner(settings) : createCompiledRunner(settings)
+  const open = (dtype: RunnerDtype): ModelRunner => {
+    const maxModelLength = Math.min(config.maxPosition, options.maxModelLength ?? lengthThatFits(config, options.slots, dtype, totalmem() / 4))
+    const settings = { runtime, lanes: cores.lanes, model: { folder: options.folder }, slots: options.slots, maxModelLength, dtype, ...(options.formMemory === undefined ? {} : { formMemory: options.formMemory }) }
+    return runtime.raw === undefined ? createFallbackRunner(settings) : createCompiledRunner(settings)
+  }
+  const key = `dtype, ${machineKey(runtime)}, ${shapeKey(config)}, ${options.slots} slots, ${cores.lanes} lanes`
+  const chosen = (): Promise<RunnerDtype> => chooseDtype({ parameters, key, memory: runtime.raw === undefined ? undefined : options.formMemory, open, now: () => performance.now() })
+  const runner = open(options.dtype === "auto" ? await chosen() : options.dtype)
   if (runtime.raw !== undefined) await warmUp(runner)
   return {
     ...runner,

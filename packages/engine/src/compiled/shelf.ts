@@ -18,8 +18,6 @@ export interface Shelf<Shape, Program> {
   /** Shapes compiled so far. */
   readonly shapes: readonly Shape[]
   readonly programs: readonly Program[]
-  /** Forgets all programs, which become the caller's to dispose. */
-  clear(): readonly Program[]
 }
 
 interface Entry<Shape, Program> {
@@ -70,12 +68,6 @@ export function createShelf<Shape, Program>(options: ShelfOptions<Shape, Program
     },
     get programs() {
       return [...entries.values()].map((entry) => entry.program)
-    },
-    clear() {
-      const programs = [...entries.values()].map((entry) => entry.program)
-      entries.clear()
-      lostMs.clear()
-      return programs
     },
   }
 }

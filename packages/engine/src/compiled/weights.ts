@@ -8,7 +8,7 @@ export function openPolicy(runtime: TensorRuntime, folder: string, type: "f32" |
   const config = readModelConfig(folder)
   const source = openFolderValues(folder, config)
   try {
-    return createPolicy(runtime, config, source.values, type)
+    return createPolicy(runtime, config, source.values, type, source.words)
   } finally {
     source.close()
   }
@@ -26,7 +26,7 @@ export function loadPolicy(policy: Policy, folder: string, owned: boolean): void
   const source = openFolderValues(folder, policy.config)
   try {
     requireFloats(folder)
-    policy.load(source.values)
+    policy.load(source.values, source.words)
   } finally {
     source.close()
   }

@@ -30,6 +30,8 @@ export interface HostOptions {
 export interface HostedEngine {
   readonly url: string
   readonly port: number
+  /** What it computes in. */
+  readonly dtype: "f32" | "bf16"
   readonly engine: Engine
   /** What a user should hear of the model folder. */
   readonly warnings: readonly string[]
@@ -64,6 +66,7 @@ export async function hostEngine(options: HostOptions): Promise<HostedEngine> {
     return {
       url: server.url,
       port: server.port,
+      dtype: runner.info.dtype,
       engine,
       warnings,
       async close() {

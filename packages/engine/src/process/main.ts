@@ -27,4 +27,4 @@ setInterval(() => {
   if (process.ppid !== parentPid) void end(0)
 }, lookForParentMs)
 
-process.stdout.write(`${JSON.stringify({ url: hosted.url, port: hosted.port, pid: process.pid })}\n`)
+process.stdout.write(`${JSON.stringify({ url: hosted.url, port: hosted.port, dtype: hosted.dtype, pid: process.pid })}\n`)

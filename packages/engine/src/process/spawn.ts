@@ -8,6 +8,8 @@ export interface EngineProcess {
   readonly url: string
   readonly port: number
   readonly pid: number
+  /** What it computes in: weights in this type are as good as float32 ones. */
+  readonly dtype: "f32" | "bf16"
   /** Resolves with the exit code, or the name of the signal, when the process is gone. */
   readonly exited: Promise<number | string>
   /** Ends the process: asks, then after `graceMs` kills. */
@@ -73,7 +75,7 @@ async function pump(stream: ReadableStream<Uint8Array>, log: number | "ignore", 
   }
 }
 
-async function firstLine(stdout: ReadableStream<Uint8Array>, exited: Promise<number | string>, tail: readonly string[], options: SpawnOptions): Promise<{ url: string; port: number }> {
+async function firstLine(stdout: ReadableStream<Uint8Array>, exited: Promise<number | string>, tail: readonly string[], options: SpawnOptions): Promise<Pick<EngineProcess, "url" | "port" | "dtype">> {
   const said = (): string => (tail.length === 0 ? "it said nothing" : `its last words were:\n${tail.join("\n")}`)
   const deadline = Promise.withResolvers<never>()
   const timer = setTimeout(() => deadline.reject(new CohortError("timeout", `the engine process was not ready after ${options.startTimeoutMs / 1000} s; ${said()}`, { hint: "Raise inference.startTimeoutMs for a large model." })), options.startTimeoutMs)
@@ -88,7 +90,7 @@ async function firstLine(stdout: ReadableStream<Uint8Array>, exited: Promise<num
     })
     ended.catch(() => undefined)
     const line = await Promise.race([readLine(stdout), ended, deadline.promise])
-    return JSON.parse(line) as { url: string; port: number }
+    return JSON.parse(line) as Pick<EngineProcess, "url" | "port" | "dtype">
   } finally {
     clearTimeout(timer)
     options.signal.removeEventListener("abort", onAbort)

@@ -49,7 +49,8 @@ export interface EmbeddedBackend {
   logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Float32Array[]
   entropies(batch: MicroBatch, temperature: number): Float32Array[]
   moveReference(mix: number): void
-  tensors(): Iterable<TensorBytes>
+  /** What `weights` of the trainer's backend gives. */
+  tensors(matrices?: "f32" | "bf16"): Iterable<TensorBytes>
   /** The adapter in PEFT's layout, where one is trained. */
   readonly adapter: EmbeddedAdapter | undefined
   save(dir: string): Promise<void>
@@ -121,7 +122,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
     }
   }
 
-  const tensors = (): Iterable<TensorBytes> => (adapter === undefined ? checkpointTensors(policy) : mergedTensors(policy, adapter, lora!))
+  const tensors = (matrices: "f32" | "bf16" = "f32"): Iterable<TensorBytes> => (adapter === undefined ? checkpointTensors(policy, { matrices }) : mergedTensors(policy, adapter, lora!, matrices))
 
   function loadFrom(folder: string, into: Policy): void {
     const opened = openFolderValues(folder, config)

@@ -38,9 +38,9 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     thread.end()
     throw error
   }
-  const tensorsOf = (of: "model" | "adapter") =>
+  const tensorsOf = (of: "model" | "adapter", matrices: "f32" | "bf16") =>
     async function* (): AsyncGenerator<WeightTensor> {
-      await thread.call("beginTensors", of)
+      await thread.call("beginTensors", of, matrices)
       for (;;) {
         const tensor = await thread.call<WeightTensor | undefined>("nextTensor")
         if (tensor === undefined) return
@@ -58,8 +58,8 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),
     entropies: (batch, temperature) => thread.call("entropies", batch, temperature),
     moveReference: (mix) => thread.call("moveReference", mix),
-    weights: () => ({ names: ready.names, companionFiles: companionFiles(settings.modelFolder), tensors: tensorsOf("model") }),
-    adapter: () => ready.adapter && { names: ready.adapter.names, companionFiles: { "adapter_config.json": `${JSON.stringify(ready.adapter.config, null, 2)}\n` }, tensors: tensorsOf("adapter") },
+    weights: (matrices = "f32") => ({ names: ready.names, companionFiles: companionFiles(settings.modelFolder), tensors: tensorsOf("model", matrices) }),
+    adapter: () => ready.adapter && { names: ready.adapter.names, companionFiles: { "adapter_config.json": `${JSON.stringify(ready.adapter.config, null, 2)}\n` }, tensors: tensorsOf("adapter", "f32") },
     save: (dir) => thread.call("save", dir),
     load: (dir) => thread.call("load", dir),
     async openRunner(request) {

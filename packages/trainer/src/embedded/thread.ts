@@ -40,16 +40,11 @@ answerCalls(globalThis as unknown as Port, {
   logProbs: (...args: Parameters<EmbeddedBackend["logProbs"]>) => backend!.logProbs(...args),
   entropies: (...args: Parameters<EmbeddedBackend["entropies"]>) => backend!.entropies(...args),
   moveReference: (mix: number) => backend!.moveReference(mix),
-  beginTensors(of: "model" | "adapter") {
-    tensors = (of === "model" ? backend! : backend!.adapter!).tensors()[Symbol.iterator]()
+  beginTensors(of: "model" | "adapter", matrices: "f32" | "bf16") {
+    tensors = (of === "model" ? backend!.tensors(matrices) : backend!.adapter!.tensors())[Symbol.iterator]()
   },
-  /** The next tensor with bytes of its own, or undefined after the last. */
-  nextTensor() {
-    const { value, done } = tensors!.next()
-    if (done === true) return undefined
-    const tensor = value as { bytes: Uint8Array }
-    return { ...tensor, bytes: tensor.bytes.slice() }
-  },
+  /** The next tensor, or undefined after the last. */
+  nextTensor: () => tensors!.next().value,
   save: (dir: string) => backend!.save(dir),
   load: (dir: string) => backend!.load(dir),
   form: () => backend!.form(),
