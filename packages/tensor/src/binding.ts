@@ -248,7 +248,6 @@ export function createBinding(library: Library, options: ContextOptions) {
       recorder = next
     },
     counters: () => ({ tensors: entries.size, bytes: bytesAlive }),
-    forgetKernels: () => c.TFE_ContextClearCaches(context) as void,
     inLane<T>(lane: number, body: () => T): T {
       while (lanes.length <= lane) lanes.push(c.TFE_NewExecutor(1, 0, 0) as Address)
       const before = c.TFE_ContextGetExecutorForThread(context) as Address

@@ -4,7 +4,7 @@ import { CohortError, isCohortError, messageOf } from "@cohort/errors"
 import { type Attribute, AttributeKind } from "./attribute.ts"
 import type { TensorMeta } from "./binding.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
-import { describe, releaseFunction, Trace, type TracedFunction } from "./trace.ts"
+import { describe, releaseFunction, reregister, Trace, type TracedFunction } from "./trace.ts"
 
 /**
  * How a traced function runs: `xla` compiles it whole; `graph` runs its ops one by one, with runs of element-wise ops clustered and
@@ -30,6 +30,11 @@ export interface CompiledFunction {
   (...inputs: Tensor[]): Tensor[]
   /** Signatures traced so far. */
   signatures(): readonly string[]
+  /**
+   * Drops what its ops keep between calls, the copies of weights that `raw.packedMatMul` made: the next call makes them anew, which costs a tenth of a
+   * second where a new trace costs seconds. Not while lanes run.
+   */
+  forgetKernels(): void
   dispose(): void
 }
 
@@ -116,6 +121,9 @@ export function createCompile(backend: TensorflowBackend, withPrecision: <T>(pre
     }
     return Object.assign(call, {
       signatures: () => [...cache.keys()],
+      forgetKernels() {
+        for (const traced of cache.values()) reregister(backend.binding, traced)
+      },
       dispose() {
         for (const traced of cache.values()) releaseFunction(backend.binding, traced)
         cache.clear()

@@ -201,7 +201,7 @@ describe.skipIf(libraryPath === undefined)("inside a compiled function", () => {
     const before = plain()
     values().forEach((value, i) => expect(value).toBeCloseTo(before[i]!, 4))
     weight.load(new Float32Array(48 * 32).fill(0.5))
-    runtime.forgetKernels!()
+    packed.forgetKernels()
     const after = plain()
     values().forEach((value, i) => expect(value).toBeCloseTo(after[i]!, 4))
     packed.dispose()

@@ -25,7 +25,6 @@ const symbolTable = {
   TFE_DeleteContext: { args: [P], returns: V },
   TFE_ContextListDevices: { args: [P, P], returns: P },
   TFE_ContextAddFunction: { args: [P, P, P], returns: V },
-  TFE_ContextClearCaches: { args: [P], returns: V },
   TFE_ContextRemoveFunction: { args: [P, P, P], returns: V },
   TF_DeviceListCount: { args: [P], returns: I },
   TF_DeviceListName: { args: [P, I, P], returns: FFIType.cstring },

@@ -164,7 +164,6 @@ async function openTensorflow(options: OpenOptions): Promise<TensorRuntime> {
       }
     },
     variable: (name, shape, type, initial) => makeVariable(name, shape, types[type], initial),
-    forgetKernels: binding.forgetKernels,
     counters: binding.counters,
     close: binding.close,
   }

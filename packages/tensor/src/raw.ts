@@ -88,7 +88,7 @@ export function createRawOps(backend: TensorflowBackend) {
       one("MatMul", [a, b], [attr.type("T", dtypeOf(a)), attr.bool("transpose_a", transposeA), attr.bool("transpose_b", transposeB)]),
     /**
      * [M, K] x [N, K]^T by a kernel of oneDNN's that rearranges `b` at its first run and keeps that copy for all later ones, so in a
-     * compiled function `b` must not change before `runtime.forgetKernels()`. CPU only.
+     * compiled function `b` must not change before its `forgetKernels()`. CPU only.
      */
     packedMatMul: scoped((a: Tensor, b: Tensor): Tensor => {
       const T = dtypeOf(b)

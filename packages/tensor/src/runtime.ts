@@ -59,11 +59,6 @@ export interface TensorRuntime {
    * const [a, b] = runtime.lanes!([() => step(left), () => step(right)])
    */
   lanes?<T>(bodies: readonly (() => T)[]): T[]
-  /**
-   * Compiled functions stay, what their ops keep between calls goes: the copies of weights that `raw.packedMatMul` made. The next call of each takes them
-   * anew, tens of milliseconds instead of the seconds of a new trace. Not while lanes run. Not on the fallback backends.
-   */
-  forgetKernels?(): void
   /** Ops beyond tfjs; undefined on the fallback backends. */
   readonly raw: RawOps | undefined
   /** Live tensors and their bytes: constant over steps, or something leaks. */
@@ -77,7 +72,7 @@ export function fallbackRuntime(info: RuntimeInfo): TensorRuntime {
     info,
     raw: undefined,
     compile(fn) {
-      return Object.assign((...inputs: Tensor[]) => tidy(() => fn(...inputs)), { signatures: () => [], dispose() {} })
+      return Object.assign((...inputs: Tensor[]) => tidy(() => fn(...inputs)), { signatures: () => [], forgetKernels() {}, dispose() {} })
     },
     variable(name, shape, type, initial) {
       const host = (given: HostArray | readonly HostArray[]): Tensor => {

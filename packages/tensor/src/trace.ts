@@ -317,6 +317,15 @@ export function releaseFunction(binding: Binding, traced: TracedFunction): void 
   for (const owned of traced.owned) releaseFunction(binding, owned)
 }
 
+/** Takes a function from the runtime and gives it back: its kernels go, and with them what they keep. */
+export function reregister(binding: Binding, traced: TracedFunction): void {
+  const { c, name, status, check } = binding.library
+  c.TFE_ContextRemoveFunction(binding.context, name(traced.name), status)
+  check("remove function")
+  c.TFE_ContextAddFunction(binding.context, traced.function, status)
+  check("add function")
+}
+
 /** The innermost open trace of a binding. */
 export function currentTrace(binding: Binding): Trace | undefined {
   const recorder = binding.recorder

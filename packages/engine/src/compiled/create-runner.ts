@@ -199,7 +199,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     score: async (tokenIds) => score(tokenIds),
     async loadWeights(folder) {
       loadPolicy(policy, folder, owned)
-      if (packable > 0) runtime.forgetKernels?.()
+      if (packable > 0) for (const program of decoders.programs) program.forgetKernels()
     },
     async close() {
       for (const program of [hiddenProgram, targetProgram, ...prefills.programs, ...decoders.programs]) program.dispose()
