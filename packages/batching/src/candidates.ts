@@ -14,8 +14,8 @@ export interface CandidateOptions extends LadderOptions {
 }
 
 /**
- * Lengths up to the longest sample that may be trained (or of rows that hold several), each with all rows that the budget allows, and with a half, a
- * quarter and so on of them for what is left over. With a fixed number of rows there are no such parts.
+ * Lengths up to the longest sample that may be trained (or of rows that hold several), each with all rows that the budget allows, and with fewer
+ * for steps and remainders that are smaller. With a fixed number of rows there are no such parts.
  *
  * @param options limits of one lane: the rows of the shapes are those of `lanes` together
  */
@@ -36,8 +36,9 @@ export function candidateShapes({ packed, lanes, ...options }: CandidateOptions)
   return full.flatMap(({ rows, length }) => partsOf(rows).map((part) => ({ rows: part * lanes, length })))
 }
 
+/** Halves of halves of `rows`, and the powers of two below: completions of a step and of a group mostly are such numbers. */
 function partsOf(rows: number): number[] {
-  const parts: number[] = []
-  for (let part = rows; part >= 1; part = Math.floor(part / 2)) parts.push(part)
-  return parts
+  const parts = new Set<number>()
+  for (let part = rows; part >= 1; part = Math.floor(part / 2)) parts.add(part).add(2 ** Math.floor(Math.log2(part)))
+  return [...parts]
 }

@@ -57,7 +57,7 @@ interface Shape extends BatchShape {
 const nameOf = ({ packed, rows, length }: Shape): string => `${packed ? "packed" : "rows"} ${rows}x${length}`
 
 /** At the first use of all, shapes this close to the cheapest count as equal, so that runs alike find their shape in the compiler's cache. */
-const FIRST_TOLERANCE = 1.1
+const FIRST_TOLERANCE = 1.05
 
 /**
  * Plans the steps of one run; keeps state between them. Every sample within the budget is in exactly one row of one micro-batch, and a step has all

@@ -15,7 +15,7 @@ import type { SetupContext, Tracker } from "@cohort/plugin"
 import { createBiasMonitor, createDropCounter, createRolloutWorker, type EpisodeServices, type RolloutWorker, type RewardEntry, seededRandom, systemClock, type Throttle } from "@cohort/rollout"
 import { cacheFolder, defaultOpenOptions, systemHost } from "@cohort/tensor"
 import { filesystemTransfer, loraTransfer, noTransfer, sharedMemoryTransfer, type WeightTransfer } from "@cohort/weight-transfer"
-import { coresOfRun } from "./embedded/cores.ts"
+import { coresOfRun, engineThreads } from "./embedded/cores.ts"
 import { spawnEmbeddedBackend, type SpawnedBackend } from "./embedded/spawn.ts"
 import { type Colocated, openColocated } from "./colocated.ts"
 import { evaluate } from "./evaluate.ts"
@@ -253,7 +253,7 @@ class Execution {
           ? {
               engine: {
                 modelFolder: startFolder, modelName, version: this.#progress.step,
-                runtime: { ...runtime, threads: inference.threads === "auto" ? cores : inference.threads },
+                runtime: { ...runtime, threads: inference.threads === "auto" ? engineThreads(cores) : inference.threads },
                 slots,
                 dtype: inference.dtype,
                 formMemory: join(cache, "forms", "decode.json"),

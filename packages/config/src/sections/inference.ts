@@ -14,7 +14,7 @@ export const inferenceSection = v.pipe(
     dtype: v.optional(choice(["f32", "bf16", "auto"], "Type the embedded engine computes in; auto is the fastest the machine has"), "auto"),
     startTimeoutMs: v.optional(int(1, "Time until every server answers as ready, milliseconds"), 240_000),
     requestTimeoutMs: v.optional(int(1, "Time one HTTP request may take, milliseconds"), 600_000),
-    threads: v.optional(autoOr(1, "Threads of the embedded engine"), "auto"),
+    threads: v.optional(autoOr(1, "Threads of the embedded engine; auto is half the cores beside a trainer, all of them without"), "auto"),
     apiKeyEnv: v.exactOptional(text("Name of the environment variable that holds the servers' API key")),
   }),
   v.description("What generates"),

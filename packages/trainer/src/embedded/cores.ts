@@ -59,3 +59,11 @@ export function coresOfRun(config: RunConfig, { modelFolder, memoryBytes, multiT
   const limits = plannerOptions(config, { backend: { packing: stepCost(model, parameters) }, maxModelLength: model.maxPosition, multiTurn })
   return trainerCores({ cores, parameters, trainedParameters: lora === undefined ? parameters : parameterCount(loraLayout(model, lora)), rows: rowsThatFit(limits), memoryBytes })
 }
+
+/**
+ * Threads of an engine beside the trainer: half the cores. A decoder on all of them takes more processor time for the same tokens, since each lane reads
+ * all weights, and that time is the trainer's.
+ */
+export function engineThreads(cores: number): number {
+  return Math.ceil(cores / 2)
+}
