@@ -40,7 +40,7 @@ export async function openColocated(options: ColocatedOptions): Promise<Colocate
     servers: {
       pool: serverPool([server], { now: () => performance.now(), onChange: options.onWarning }),
       dtype: undefined,
-    pids: () => [],
+      pids: () => [],
       watchRevival: () => () => Promise.resolve(false),
       close: () => engine.close(),
     },
