@@ -15,6 +15,7 @@ export type Ambient = keyof typeof ambient
 export const edges: Readonly<Record<string, readonly Ambient[]>> = {
   "packages/engine/src/compiled/create-runner.ts": ["clock"],
   "packages/engine/src/compiled/form.ts": ["clock"],
+  "packages/engine/src/compiled/open-runner.ts": ["clock"],
   "packages/engine/src/process/host.ts": ["clock", "chance"],
   "packages/engine/src/process/spawn.ts": ["environment"],
   "packages/engine/src/serve.ts": ["clock", "chance"],
