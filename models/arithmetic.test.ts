@@ -3,18 +3,18 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { createPolicy, openFolderValues, readModelConfig } from "@cohort/model"
-import { checksumFile } from "@cohort/safetensors"
 import { openDefaultRuntime, type TensorRuntime } from "@cohort/tensor"
 import { openTokenizer } from "@cohort/tokenizer"
 import { demonstrate } from "./demonstrations.ts"
 import { folder, heldOutExercise, tasks } from "./make-arithmetic.ts"
+import { sha256Of } from "./sha256.ts"
 import { carelessAnswer } from "./pupil.ts"
 import { accuracy, createWarmUp } from "./warm-up.ts"
 
 const card = readFileSync(join(folder, "README.md"), "utf8")
 
 test("the weights are those of the card", async () => {
-  expect(card).toContain(await checksumFile(join(folder, "model.safetensors")))
+  expect(card).toContain(await sha256Of(join(folder, "model.safetensors")))
 })
 
 test("the tokenizer of the folder writes prompts and ends answers as the model was taught", () => {

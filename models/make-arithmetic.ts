@@ -5,12 +5,12 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { arithmeticTasks } from "@cohort/env-arithmetic"
 import { createPolicy, learningRate, parseModelConfig, randomValues, saveModelFolder, uniform } from "@cohort/model"
-import { checksumFile } from "@cohort/safetensors"
 import { openDefaultRuntime } from "@cohort/tensor"
 import { openTokenizer } from "@cohort/tokenizer"
 import { modelCard } from "./card.ts"
 import { demonstrate, type Exercise } from "./demonstrations.ts"
 import { carelessAnswer } from "./pupil.ts"
+import { sha256Of } from "./sha256.ts"
 import { accuracy, createWarmUp } from "./warm-up.ts"
 
 /** Everything that the result depends on. */
@@ -79,7 +79,7 @@ if (import.meta.main) {
   const writeJson = (name: string, value: object): void => writeFileSync(join(folder, name), `${JSON.stringify(value, null, 2)}\n`)
   writeJson("tokenizer_config.json", { ...tokenizerConfig, model_max_length: modelJson.max_position_embeddings })
   writeJson("generation_config.json", { do_sample: true, temperature: 1, eos_token_id: modelJson.eos_token_id, pad_token_id: modelJson.pad_token_id })
-  const sha256 = await checksumFile(join(folder, "model.safetensors"))
+  const sha256 = await sha256Of(join(folder, "model.safetensors"))
   writeFileSync(join(folder, "README.md"), modelCard({ ...recipe, ...accuracy(warmUp, held), sha256, parameters: policy.parameters, tensorflow: runtime.info.version }))
   runtime.close()
 }
