@@ -71,8 +71,12 @@ testRun("Ctrl-C leaves a checkpoint, a summary and 130; the run goes on from the
   expect(summary["steps"]).toBe(steps)
   expect(violations(summary.runDir)).toEqual([])
 
+  const trainSeconds = async (): Promise<number> => ((await Bun.file(join(summary.runDir, "summary.json")).json()) as { trainSeconds: number }).trainSeconds
+  const secondsBefore = await trainSeconds()
   const resumed = cohort(["train", "--resume", summary.runDir, "--json", "--train.steps", String(steps + 2)], runs)
   expect(await resumed.ends()).toBe(0)
+  // Its samples are those of both parts, and so are the seconds that they are divided by.
+  expect(await trainSeconds()).toBeGreaterThan(secondsBefore)
   expect(summaryOf(resumed)).toMatchObject({ runDir: summary.runDir, steps: steps + 2, stopped: "steps" })
   expect(resumed.err).toContain(`step ${steps + 1}/${steps + 2}`)
   expect(resumed.err).not.toContain(`step ${steps}/`)

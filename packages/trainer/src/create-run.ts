@@ -151,6 +151,8 @@ class Execution {
     const worker = this.#closers.add("the rollout worker", await this.#openWorker(services, tasks, rewards.entries, cursor, ledger, modelFolder), (open) => open.stop())
     const save = (): Promise<void> => this.#saveCheckpoint(backend, cursor, ledger)
     this.#options.onUpdate({ kind: "phase", phase: "train", message: `training ${config.train.steps - this.#progress.step} steps of ${config.train.completionsPerStep} completions of ${promptsPerStep(config)} prompts` })
+    // Samples and tokens are those of the whole run, so its seconds are too.
+    const secondsBefore = this.#progress.trainSeconds
     const trainStart = performance.now()
     await worker.start()
     const stopped = await trainLoop({
@@ -183,7 +185,7 @@ class Execution {
         if (config.eval.everySteps > 0 && step % config.eval.everySteps === 0 && step < config.train.steps) await evaluateAt(step)
       },
     })
-    const trainSeconds = (performance.now() - trainStart) / 1000
+    const trainSeconds = secondsBefore + (performance.now() - trainStart) / 1000
     await worker.stop()
     for (const occurrence of lostAndWaiting(cursor, ledger.occurrences())) ledger.append({ kind: kinds.givenBack, atMs: Date.now(), occurrence, reason: "the run ended" })
     this.#options.onUpdate({ kind: "phase", phase: "save", message: "writing the last checkpoint" })

@@ -50,7 +50,7 @@ export interface RunSummary {
   readonly runDir: string
   readonly stopped: StopReason
   readonly steps: number
-  /** Wall-clock seconds from the first admitted prompt to the last step. */
+  /** Wall-clock seconds from the first admitted prompt to the last step; a resumed run adds to those of its checkpoint. */
   readonly trainSeconds: number
   /** Wall-clock seconds of the whole run, start-up and evaluation included. */
   readonly seconds: number
