@@ -71,7 +71,7 @@ function readPeftConfig(folder: string): LoraSettings {
   return { rank: r as number, alpha: alpha as number, targets: targets as LoraTarget[], ...(json.use_rslora === true ? { rankStabilized: true } : {}) } // checked above
 }
 
-/** The tensors of the model with the adapter merged in, W + scale B A, float32, in the order of its file: one matrix at a time. */
+/** The tensors of the model with the adapter merged in, W + scale B A, in the order of its file, one matrix at a time; float32 unless `matrices` says bf16. */
 export function mergedTensors(policy: Policy, adapter: Parameters, lora: LoraSettings, matrices?: "f32" | "bf16"): Generator<TensorBytes> {
   return checkpointTensors(policy, { ...(matrices === undefined ? {} : { matrices }), dataOf: (index) => mergedValue(policy, adapter, lora, index, (value) => value.dataSync() as Float32Array) })
 }

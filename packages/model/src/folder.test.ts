@@ -5,9 +5,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isCohortError } from "@cohort/errors"
 import { fromF32, openSafetensors, type TensorToWrite, writeSafetensors } from "@cohort/safetensors"
-import { openRuntime, type TensorRuntime } from "@cohort/tensor"
+import { openRuntime, type TensorRuntime, toBfloat16 } from "@cohort/tensor"
 import { parseModelConfig } from "./config.ts"
-import { folderWarnings, openFolderValues, readModelConfig, saveModelFolder } from "./folder.ts"
+import { checkpointTensors, folderWarnings, openFolderValues, readModelConfig, saveModelFolder } from "./folder.ts"
 import { parameterCount, parameterLayout } from "./layout.ts"
 import { loadOptimizerState, saveOptimizerState } from "./optimizer-state.ts"
 import { createPolicy, randomValues } from "./policy.ts"
@@ -176,4 +176,31 @@ describe("optimizer state", () => {
     await writeSafetensors(path, [])
     expect(() => loadOptimizerState(path, mine)).toThrow("metadata step is undefined")
   })
+})
+
+test("matrices are given as bf16 where that is asked for, rounded as a reader would, and read back as words", async () => {
+  const policy = createPolicy(runtime, config, randomValues(config, 5))
+  const given = [...checkpointTensors(policy, { matrices: "bf16" })]
+  for (const { name, dtype, shape, bytes } of given) {
+    expect(dtype).toBe(shape.length === 2 ? "BF16" : "F32")
+    const values = policy.read(name)
+    expect(Buffer.from(bytes).equals(Buffer.from(fromF32(values, dtype)))).toBe(true)
+  }
+  await write(given)
+  const opened = openFolderValues(folder, config)
+  for (const { name, dtype } of given) expect(opened.words(name)).toEqual(dtype === "BF16" ? toBfloat16(policy.read(name)) : undefined)
+  opened.close()
+  policy.dispose()
+})
+
+test("a word that is no number is refused by its tensor's name", async () => {
+  await write(tensors((all) => {
+    const embeddings = all.get(tied)!
+    const words = toBfloat16(randomValues(config, 5)(tied, embeddings.shape))
+    words[3] = 0x7fc0
+    all.set(tied, { ...embeddings, dtype: "BF16", bytes: new Uint8Array(words.buffer) })
+  }))
+  const opened = openFolderValues(folder, config)
+  expect(() => opened.words(tied)).toThrow(`${tied} holds NaN at element 3`)
+  opened.close()
 })

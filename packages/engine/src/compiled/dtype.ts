@@ -1,7 +1,7 @@
 // Which type the engine computes in where the caller leaves it open: bf16 halves what is read and, on processors with instructions for it, more than
 // doubles the products; elsewhere it is slower than float32. Size decides for tiny and large models, a measurement between.
+import { recallMeasured, rememberMeasured } from "@cohort/tensor"
 import type { ModelRunner } from "../runner.ts"
-import { recall, remember } from "./memory.ts"
 
 export type RunnerDtype = (typeof dtypes)[number]
 const dtypes = ["f32", "bf16"] as const
@@ -35,7 +35,7 @@ export function dtypeBySize(parameters: number): RunnerDtype | undefined {
 export async function chooseDtype({ parameters, key, memory, open, now }: DtypeOptions): Promise<RunnerDtype> {
   const decided = dtypeBySize(parameters)
   if (decided !== undefined || memory === undefined) return decided ?? "f32"
-  const known = recall(memory, key, dtypes)
+  const known = recallMeasured(memory, key, dtypes)
   if (known !== undefined) return known
   const ms = { f32: 0, bf16: 0 }
   for (const dtype of dtypes) {
@@ -44,7 +44,7 @@ export async function chooseDtype({ parameters, key, memory, open, now }: DtypeO
     await runner.close()
   }
   const chosen = ms.bf16 * halfGain < ms.f32 ? "bf16" : "f32"
-  remember(memory, key, chosen)
+  rememberMeasured(memory, key, chosen)
   return chosen
 }
 

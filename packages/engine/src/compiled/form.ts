@@ -1,11 +1,11 @@
 // Which form of decoding is faster depends on the CPU and the model: where size does not decide, both are timed once and the answer is
 // kept in a file.
 import { fill, scalar, tidy, zeros } from "@tensorflow/tfjs-core"
-import { type CompiledFunction, DType } from "@cohort/tensor"
+import { type CompiledFunction, DType, recallMeasured, rememberMeasured } from "@cohort/tensor"
 import { compileDecodeLoop } from "./decode-loop.ts"
 import { compileDecodeMixed } from "./decode-mixed.ts"
 import type { DecodeShape } from "./decode-shape.ts"
-import { machineKey, recall, remember, shapeKey } from "./memory.ts"
+import { machineKey, shapeKey } from "./measured-key.ts"
 import type { RunnerModel } from "./model.ts"
 
 /** `loop`: all in one XLA program; `mixed`: matrix products by oneDNN, the rest in XLA programs that the layers share. */
@@ -44,10 +44,10 @@ export function chooseForm(model: RunnerModel, shape: DecodeShape, { packed, lan
   if (decided !== undefined || memory === undefined) return decided ?? "mixed"
   const { runtime, config, dtype } = model
   const key = `${machineKey(runtime)}, ${dtype === DType.bfloat16 ? "bf16" : "f32"}, ${shapeKey(config)}, ${shape.rows} rows${packed ? ", packed" : ""}${lanes > 1 ? `, ${lanes} lanes` : ""}`
-  const before = recall(memory, key, forms)
+  const before = recallMeasured(memory, key, forms)
   if (before !== undefined) return before
   const form = lanes * timeOf(model, "loop", shape, false) <= timeOf(model, "mixed", shape, packed) ? "loop" : "mixed"
-  remember(memory, key, form)
+  rememberMeasured(memory, key, form)
   return form
 }
 

@@ -6,7 +6,7 @@ import type { ModelRunner } from "../runner.ts"
 import { createCompiledRunner } from "./create-runner.ts"
 import { chooseDtype, type RunnerDtype } from "./dtype.ts"
 import { createFallbackRunner } from "./fallback.ts"
-import { machineKey, shapeKey } from "./memory.ts"
+import { machineKey, shapeKey } from "./measured-key.ts"
 
 export interface OpenRunnerOptions {
   readonly runtime: OpenOptions

@@ -1,8 +1,7 @@
 // Which form of the training step is fastest here: measured once per machine, model and shape, and remembered.
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
-import { dirname } from "node:path"
 import type { BatchShape } from "@cohort/batching"
 import type { LoraSettings, ModelConfig } from "@cohort/model"
+import { recallMeasured, rememberMeasured } from "@cohort/tensor"
 import type { StepForm } from "./train-step.ts"
 
 export interface FormChoice {
@@ -34,15 +33,15 @@ export function chooseForm(options: ChooseFormOptions): FormChoice {
   // XLA's own CPU product gains nothing from bf16, so the whole-XLA form is tried in float32 unless the config insists.
   const candidates: StepForm[] = modes.flatMap((mode) => precisions.filter((precision) => mode !== "xla" || precision === "f32" || precisions.length === 1).map((precision) => ({ mode, precision })))
   if (candidates.length === 1) return { form: candidates[0]!, because: "the config asks for it" }
-  const memory = recall(options.memory)
   // What is asked for belongs to the key: another run's answer from fewer candidates is none here.
   const key = `${options.key} ${options.compile} ${options.precision}`
-  const known = candidates.find((form) => nameOf(form) === memory[key])
+  const answer = options.memory === undefined ? undefined : recallMeasured(options.memory, key, candidates.map(nameOf))
+  const known = candidates.find((form) => nameOf(form) === answer)
   if (known !== undefined) return { form: known, because: "it was the fastest when this machine was measured" }
   const timed = candidates.map((form) => ({ form, ms: bestOf(options, form) }))
   const cost = ({ form, ms }: (typeof timed)[number]): number => (form.precision === "bf16" ? ms * halfPrecisionGain : ms)
   const fastest = timed.reduce((best, next) => (cost(next) < cost(best) ? next : best))
-  remember(options.memory, { ...memory, [key]: nameOf(fastest.form) })
+  if (options.memory !== undefined) rememberMeasured(options.memory, key, nameOf(fastest.form))
   return { form: fastest.form, because: timed.map(({ form, ms }) => `${nameOf(form)} ${ms.toFixed(1)} ms`).join(", ") }
 }
 
@@ -75,26 +74,4 @@ function bestOf(options: ChooseFormOptions, form: StepForm): number {
     best = Math.min(best, options.now() - start)
   }
   return best
-}
-
-function recall(path: string | undefined): Record<string, string> {
-  if (path === undefined) return {}
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as Record<string, string>
-  } catch {
-    // Absent or damaged: it is a cache, so measuring again is the answer to both.
-    return {}
-  }
-}
-
-function remember(path: string | undefined, choices: Record<string, string>): void {
-  if (path === undefined) return
-  const partial = `${path}.${process.pid}.tmp`
-  try {
-    mkdirSync(dirname(path), { recursive: true })
-    writeFileSync(partial, JSON.stringify(choices, null, 2))
-    renameSync(partial, path)
-  } catch {
-    // A cache that cannot be written costs a measurement at the next start, nothing else.
-  }
 }
