@@ -3,6 +3,7 @@ export { fromBfloat16, toBfloat16 } from "./bfloat16.ts"
 export type { CompiledFunction, CompileMode, CompileOptions, MatMulPrecision } from "./compile.ts"
 export { defaultOpenOptions, openDefaultRuntime, type DefaultOptions } from "./default.ts"
 export { DType } from "./dtype.ts"
+export { inLanes } from "./in-lanes.ts"
 export { recallMeasured, rememberMeasured } from "./measured.ts"
 export { openRuntime, type OpenOptions } from "./open.ts"
 export {

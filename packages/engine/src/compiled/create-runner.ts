@@ -3,7 +3,7 @@ import { totalmem } from "node:os"
 import { tensor, tidy } from "@tensorflow/tfjs-core"
 import { CohortError } from "@cohort/errors"
 import type { Policy } from "@cohort/model"
-import { type CompiledFunction, DType, type TensorRuntime } from "@cohort/tensor"
+import { type CompiledFunction, DType, inLanes, type TensorRuntime } from "@cohort/tensor"
 import type { ChunkOutput, ModelRunner, RunnerInfo, SlotInput } from "../runner.ts"
 import { ladder, packPrompts, rungFor } from "./buckets.ts"
 import { createSlotCache } from "./cache.ts"
@@ -106,10 +106,6 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     return Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size))
   }
 
-  function inLanes<T, R>(parts: readonly T[], body: (part: T) => R): R[] {
-    return parts.length === 1 || runtime.lanes === undefined ? parts.map(body) : runtime.lanes(parts.map((part) => () => body(part)))
-  }
-
   function decode(inputs: readonly SlotInput[], steps: number, topLogProbs: number): ChunkOutput {
     checkInputs(info, inputs, steps)
     const parts = parted(inputs)
@@ -119,7 +115,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     const wanted = { rows, length, columns, variant }
     const [outputs, ran] = decoders.run(wanted, (program, shape) => {
       const values = tidy(() => {
-        const results = inLanes(parts, (part) => {
+        const results = inLanes(runtime, parts, (part) => {
           const members = Array.from({ length: shape.rows }, (_, row) => (part[row] ?? part[0]!).slot)
           const arrays = rowArrays(part, shape.rows, config.vocabSize, shape.variant).map(({ values, shape, type }) => tensor(values, shape, type))
           return program(tensor(Int32Array.of(steps), [], "int32"), cache.gather(members, shape.length), ...arrays)
@@ -156,7 +152,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
       const parts = parted(group.requests)
       prefills.run({ rows: rungFor(promptRows, parts[0]!.length), length: group.length }, (program, { rows, length }) =>
         tidy(() => {
-          const results = inLanes(parts, (part) => {
+          const results = inLanes(runtime, parts, (part) => {
             const ids = new Int32Array(rows * length)
             part.forEach(({ tokenIds }, row) => ids.set(tokenIds, row * length))
             return program(tensor(ids, [rows, length], "int32"))[0]!

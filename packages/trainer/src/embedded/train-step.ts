@@ -4,7 +4,7 @@ import { addN, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d,
 import { type MicroBatch, splitRows } from "@cohort/batching"
 import { addMetrics, objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
 import { type AdamWSettings, adamW, globalNorm, HEAD_CHUNKS_FROM, hiddenStates, type ModelConfig, type Parameters, tokenScores, type Weights } from "@cohort/model"
-import type { CompiledFunction, CompileMode, MatMulPrecision, TensorRuntime, Variable } from "@cohort/tensor"
+import { type CompiledFunction, type CompileMode, inLanes, type MatMulPrecision, type TensorRuntime, type Variable } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { sharesOf } from "./shares.ts"
 
@@ -67,11 +67,6 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
   const { lanes } = runtime.info
   const head = { raw: runtime.raw, chunksFrom: (settings.headChunksFrom ?? HEAD_CHUNKS_FROM) / lanes }
   let accumulating = false
-
-  /** What `body` computes for each part: side by side where there are several. */
-  function inLanes<T, R>(parts: readonly T[], body: (part: T) => R): R[] {
-    return parts.length === 1 || runtime.lanes === undefined ? parts.map(body) : runtime.lanes(parts.map((part) => () => body(part)))
-  }
 
   /** (a part of a batch) -> metrics, gradients. */
   function compileForwardBackward(spec: ObjectiveSpec, form: StepForm, columns: readonly BatchColumn[], samplesPerRow: number): CompiledFunction {
@@ -167,7 +162,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
       const vectors: ArrayLike<number>[] = []
       tidy(() => {
         const scalars = tensor1d([...Object.values(objectiveScalars(spec)), spec.temperature])
-        const results = inLanes(parts, (part) => {
+        const results = inLanes(runtime, parts, (part) => {
           const inputs = upload(part, columns)
           return run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars, ...inputs.packed)
         })
@@ -189,7 +184,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
       const scale = Math.min(1, maxGradNorm / Math.max(gradNorm, 1e-12))
       tidy(() => {
         const scalars = tensor1d([scale, learningRate, 1 - settings.adamW.beta1 ** taken, 1 - settings.adamW.beta2 ** taken])
-        inLanes(updates, (update) => update(scalars))
+        inLanes(runtime, updates, (update) => update(scalars))
       })
       step.stepsTaken = taken
       return { gradNorm, skipped: false }
@@ -209,7 +204,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
       const { length } = batch
       const out = new Float32Array(batch.rows * length)
       tidy(() => {
-        const results = inLanes(splitRows(batch, lanes), (part) => {
+        const results = inLanes(runtime, splitRows(batch, lanes), (part) => {
           const inputs = upload(part, [])
           return run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature), ...inputs.packed.slice(0, 1))[0]!
         })
