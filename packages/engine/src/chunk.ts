@@ -4,45 +4,45 @@
 export interface ChunkQuestion {
   /** Compiled lengths, ascending. */
   readonly chunkSizes: readonly number[]
-  /** Tokens each running sequence still may make (max_tokens or context end). */
-  readonly remaining: readonly number[]
+  readonly rows: readonly {
+    /** Tokens made so far. */
+    readonly made: number
+    /** Tokens that may still be made (max_tokens or context end). */
+    readonly left: number
+  }[]
   /** Longest call that stays inside every sequence's cache. */
   readonly longest: number
-  /** Probability that a token ends its sequence, learned from the run. */
-  readonly stopRate: number
-  /** Somebody waits for a slot. */
-  readonly waiting: boolean
+  /** Probability that the token after `made` ends its sequence, learned from the run. */
+  readonly stopRate: (made: number) => number
 }
 
-/** Fixed cost of a call, in decode steps, when nobody waits and when somebody does (a late join costs more than the call). */
-const overheadSteps = { quiet: 2, waiting: 0.25 }
+/** Fixed cost of a call, in decode steps: reading and writing the cache, sampling's arrays, a turn of the event loop. */
+const overheadSteps = 1
 
 /**
  * The compiled chunk length with the most expected useful tokens per cost, where a call of `s` steps costs `s + overhead`
- * and row i is useful for its first min(s, remaining) steps, discounted by the stop rate.
- * The shortest chunk is always allowed.
+ * and a row's step is useful as far as its sequence has not ended before. The shortest chunk is always allowed.
  *
  * @example
- * chooseChunk({ chunkSizes: [1, 8], remaining: [3], longest: 100, stopRate: 0, waiting: false }) // 1
+ * chooseChunk({ chunkSizes: [1, 8], rows: [{ made: 5, left: 3 }], longest: 100, stopRate: () => 0 }) // 1
  */
-export function chooseChunk(question: ChunkQuestion): number {
-  const overhead = question.waiting ? overheadSteps.waiting : overheadSteps.quiet
-  const keep = 1 - Math.min(Math.max(question.stopRate, 0), 0.999)
-  let best = question.chunkSizes[0]!
-  let bestWorth = 0
-  for (const steps of question.chunkSizes) {
-    if (steps > question.longest) break
-    const useful = question.remaining.reduce((sum, left) => sum + expectedTokens(Math.min(steps, left), keep), 0)
-    const worth = useful / (steps + overhead)
-    if (worth > bestWorth) {
-      bestWorth = worth
-      best = steps
-    }
-  }
-  return best
+export function chooseChunk({ chunkSizes, rows, longest, stopRate }: ChunkQuestion): number {
+  const allowed = chunkSizes.filter((steps) => steps <= longest)
+  const most = allowed.at(-1)
+  if (most === undefined) return chunkSizes[0]!
+  const byLength = new Map<number, Float64Array>()
+  for (const { made } of rows) if (!byLength.has(made)) byLength.set(made, expectedTokens(made, most, stopRate))
+  const worth = (steps: number): number => rows.reduce((sum, { made, left }) => sum + byLength.get(made)![Math.min(steps, left)]!, 0) / (steps + overheadSteps)
+  return allowed.reduce((best, steps) => (worth(steps) > worth(best) ? steps : best))
 }
 
-/** Sum of keep^t for t below `steps`: the tokens expected before a stop. */
-function expectedTokens(steps: number, keep: number): number {
-  return keep === 1 ? steps : (1 - keep ** steps) / (1 - keep)
+/** Entry s: tokens expected from the next s steps of a sequence that has made `made`. */
+function expectedTokens(made: number, steps: number, stopRate: (made: number) => number): Float64Array {
+  const expected = new Float64Array(steps + 1)
+  let alive = 1
+  for (let step = 0; step < steps; step++) {
+    expected[step + 1] = expected[step]! + alive
+    alive *= 1 - stopRate(made + step)
+  }
+  return expected
 }

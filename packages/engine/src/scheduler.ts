@@ -4,6 +4,7 @@ import { CohortError } from "@cohort/errors"
 
 import { chooseChunk } from "./chunk.ts"
 import type { ChunkOutput, RunnerInfo, SlotInput } from "./runner.ts"
+import { createStopRates } from "./stop-rates.ts"
 import { createSequence, lastTokenOf, outputLimit, tokensOf, type Finish, type Sequence, type SequenceSpec } from "./sequence.ts"
 
 /** "run" admits and decodes, "drain" only finishes what has started, "frozen" computes nothing. */
@@ -82,9 +83,7 @@ export function createScheduler(info: RunnerInfo): Scheduler {
   let running: Sequence[] = []
   let mode: SchedulerMode = "run"
   let nextId = 0
-  // Learned stop rate: ends by stop per generated token, with a weak prior so that the first tokens do not decide.
-  let stops = 1
-  const stopPriorTokens = 1000
+  const stopRates = createStopRates()
   const freeSlots = Array.from({ length: info.slots }, (_, index) => info.slots - 1 - index)
   const counters: SchedulerCounters = {
     promptTokens: 0,
@@ -105,7 +104,6 @@ export function createScheduler(info: RunnerInfo): Scheduler {
   function end(sequence: Sequence, finish: Finish): void {
     sequence.finish = finish
     counters.finished[finish.reason]++
-    if (finish.reason === "stop") stops++
     release(sequence)
   }
 
@@ -141,14 +139,12 @@ export function createScheduler(info: RunnerInfo): Scheduler {
 
   function decodeStep(): DecodeStep | undefined {
     if (running.length === 0) return undefined
-    const left = (sequence: Sequence) => outputLimit(sequence.spec, contextLength) - sequence.outputIds.length
     const steps = chooseChunk({
       chunkSizes: info.chunkSizes,
-      remaining: running.map(left),
+      rows: running.map(({ spec, outputIds }) => ({ made: outputIds.length, left: outputLimit(spec, contextLength) - outputIds.length })),
       // The last token drawn is not cached, hence one more than the room left.
       longest: info.maxModelLength + 1 - Math.max(...running.map((one) => one.spec.promptIds.length + one.outputIds.length)),
-      stopRate: stops / (counters.generationTokens + stopPriorTokens),
-      waiting: waiting.length > 0,
+      stopRate: stopRates.after,
     })
     counters.decodeCalls++
     return {
@@ -170,6 +166,7 @@ export function createScheduler(info: RunnerInfo): Scheduler {
     const matched = spec.watch?.(tokenId, stopReason !== undefined)
     // The watcher may have ended its whole request.
     if (sequence.finish !== undefined) return
+    stopRates.drew(outputIds.length - 1, stopReason !== undefined || (matched !== undefined && mayStop))
     if (stopReason !== undefined) end(sequence, { reason: "stop", stopReason })
     else if (matched !== undefined && mayStop) end(sequence, { reason: "stop", stopReason: matched })
     else if (outputIds.length >= outputLimit(spec, contextLength)) end(sequence, { reason: "length", stopReason: null })

@@ -33,6 +33,7 @@ import { openRolloutThread } from "./rollout-thread/open.ts"
 import { createWatch } from "./watch/watch.ts"
 import type { EvalReport, Run, RunOptions, RunSummary, StopReason, SyncReport } from "./run.ts"
 import { modelName, openServers, type Servers } from "./servers.ts"
+import { slotsFor } from "./slots.ts"
 import { mostAhead, workerOptions } from "./worker-options.ts"
 
 /** Things to close, last opened first; each close is tried whatever the others do. */
@@ -145,7 +146,7 @@ class Execution {
     if (colocated === undefined && (resumed !== undefined || config.inference.urls.length > 0)) await transfer.push(this.#progress.step, signal)
     const services = episodeServices(config, modelFolder, servers.pool, health.maxModelLength, this.#warn, tasks.tools)
     const trackers = await this.#openTrackers(setup)
-    const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services)
+    const evaluateAt = (step: number): Promise<EvalReport | null> => this.#evaluate(step, tasks, rewards.entries, rewards.fullMarks, services, modelFolder)
 
     const evalBefore = resumed === undefined ? await evaluateAt(this.#progress.step) : null
     const worker = this.#closers.add("the rollout worker", await this.#openWorker(services, tasks, rewards.entries, cursor, ledger, modelFolder), (open) => open.stop())
@@ -232,7 +233,7 @@ class Execution {
     const cache = cacheFolder(env, systemHost().home)
     const cores = availableParallelism()
     onUpdate({ kind: "phase", phase: "model", message: `loading ${modelFolder}` })
-    const slots = this.#slots()
+    const slots = this.#slots(modelFolder)
     // Checkpoints come and go while the run lives: what is read again later, at an engine's restart or a save, comes from the starting model.
     // Weights come by a push before anything is generated; where none is made, the checkpoint's must do.
     const startFolder = transfer.kind === "none" ? (checkpoint ?? modelFolder) : modelFolder
@@ -288,9 +289,9 @@ class Execution {
     return colocated
   }
 
-  #slots(): number {
+  #slots(modelFolder: string): number {
     const { inference, train } = this.#config
-    return inference.slots === "auto" ? Math.min(64, train.completionsPerStep) : inference.slots
+    return inference.slots === "auto" ? slotsFor(modelFolder, train.completionsPerStep) : inference.slots
   }
 
   async #openTransfer(backend: SpawnedBackend, servers: Servers): Promise<WeightTransfer> {
@@ -310,7 +311,7 @@ class Execution {
   async #openWorker(services: EpisodeServices, tasks: Tasks, rewards: readonly RewardEntry[], cursor: PromptCursor, ledger: Ledger, modelFolder: string): Promise<RolloutWorker> {
     const { env, projectDir, registry: { installDirs }, openWorker = this.#config.rollout.thread ? openRolloutThread : createRolloutWorker } = this.#options
     const { id, dir } = this.#folder
-    const slots = this.#slots()
+    const slots = this.#slots(modelFolder)
     const options = workerOptions(this.#config, {
       services, tasks, rewards, slots,
       startVersion: this.#progress.step,
@@ -327,7 +328,7 @@ class Execution {
     return openWorker(options, { config: this.#config, env, installDirs, maxModelLength, modelFolder, projectDir, runFolder: { id, dir }, slots, throttle: this.#throttle })
   }
 
-  async #evaluate(step: number, tasks: Tasks, rewards: readonly RewardEntry[], fullMarks: number, services: EpisodeServices): Promise<EvalReport | null> {
+  async #evaluate(step: number, tasks: Tasks, rewards: readonly RewardEntry[], fullMarks: number, services: EpisodeServices, modelFolder: string): Promise<EvalReport | null> {
     if (tasks.heldOut === undefined) return null
     const { eval: settings, seed } = this.#config
     this.#options.onUpdate({ kind: "phase", phase: "eval", message: `evaluating on ${Math.min(settings.prompts, tasks.heldOut.size)} held-out prompts` })
@@ -336,7 +337,7 @@ class Execution {
       source: tasks.heldOut, prompts: settings.prompts, samples: settings.samples,
       sampling: { ...samplingOf(this.#config), temperature: settings.temperature },
       seed, rewards, fullMarks, step, retryDelayMs: 500, signal: this.#options.signal,
-      concurrency: 2 * this.#slots(),
+      concurrency: 2 * this.#slots(modelFolder),
       environmentOf: tasks.environmentOf,
     })
     this.#options.onUpdate({ kind: "eval", report })

@@ -40,8 +40,12 @@ export interface CompiledRunnerOptions {
 
 /** Padded tokens of one prefill call: bounds its memory. */
 const prefillTokens = 4096
-const prefillRows = 8
-const promptRows = ladder(1, prefillRows)
+/** Most prompts of a call: one of a larger model is bound by its products already. */
+const prefillRows = { loop: 32, mixed: 8 }
+/** Cached positions of the shortest program; above, powers of two from 64 on. */
+const shortestLength = 16
+/** Steps of the program for short chunks: each column is attended by all steps, needed or not. */
+const shortChunk = 4
 /** Rows of one product with the vocabulary when scoring. */
 const scoredRows = 256
 
@@ -66,12 +70,14 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const cache = createSlotCache(raw, config, slots, maxModelLength, model.dtype)
   const lanes = runtime.lanes === undefined ? 1 : Math.min(options.lanes ?? 1, slots)
   const rowRungs = ladder(1, Math.ceil(slots / lanes))
-  const lengthRungs = ladder(64, maxModelLength)
+  const lengthRungs = [...new Set([Math.min(shortestLength, maxModelLength), ...ladder(64, maxModelLength)])]
   const promptRungs = ladder(16, maxModelLength)
   // Weights of the trainer's change under a program, so it must read them each time.
   const copies = owned && (options.form ?? formBySize(policy.parameters)) !== "loop" ? packedPrograms(model, totalmem()) : 0
-  const usual = { rows: rungFor(rowRungs, 16), length: lengthRungs[0]!, columns, variant: { truncates: false, penalizes: false, top: 0 } }
+  const usual = { rows: rungFor(rowRungs, 16), length: rungFor(lengthRungs, 64), columns, variant: { truncates: false, penalizes: false, top: 0 } }
   const form = options.form ?? chooseForm(model, usual, { packed: copies > 0, lanes, memory: options.formMemory })
+  const columnRungs = form === "loop" ? [...new Set([Math.min(shortChunk, columns), columns])] : [columns]
+  const promptRows = ladder(1, prefillRows[form])
   const info: RunnerInfo = {
     slots,
     maxModelLength,
@@ -94,8 +100,8 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const packable = form === "mixed" ? copies : 0
   const decoders: Shelf<DecodeShape, CompiledFunction> = createShelf({
     compile: (shape) => compileDecode(model, form, shape, decoders.programs.length < packable),
-    keyOf: ({ rows, length, variant }) => [rows, length, variant.truncates, variant.penalizes, variant.top].join(),
-    covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length && covers(larger.variant, smaller.variant),
+    keyOf: ({ rows, length, columns, variant }) => [rows, length, columns, variant.truncates, variant.penalizes, variant.top].join(),
+    covers: (larger, smaller) => larger.rows >= smaller.rows && larger.length >= smaller.length && larger.columns >= smaller.columns && covers(larger.variant, smaller.variant),
     costOf: decodeCost,
     now,
   })
@@ -112,7 +118,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
     const rows = rungFor(rowRungs, parts[0]!.length)
     const length = rungFor(lengthRungs, Math.max(...inputs.map((input) => input.position)))
     const variant = variantOf(inputs, clampTop(topLogProbs, config.vocabSize))
-    const wanted = { rows, length, columns, variant }
+    const wanted = { rows, length, columns: rungFor(columnRungs, steps), variant }
     const [outputs, ran] = decoders.run(wanted, (program, shape) => {
       const values = tidy(() => {
         const results = inLanes(runtime, parts, (part) => {
@@ -128,27 +134,28 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
           return outputs.filter((_, k) => k !== 2).map((output) => output.dataSync() as Int32Array | Float32Array)
         })
       })
-      return [values, shape.variant] as const
+      return [values, shape] as const
     })
     /** Of output `which` of all parts the rows and steps that were asked for. */
     const cut = <T extends Int32Array | Float32Array>(which: number, out: T, width: number): T => {
       let begin = 0
       parts.forEach((part, i) => {
         const all = outputs[i]![which]!
-        for (let row = 0; row < part.length; row++, begin += steps * width) out.set(all.subarray(row * columns * width, (row * columns + steps) * width), begin)
+        for (let row = 0; row < part.length; row++, begin += steps * width) out.set(all.subarray(row * ran.columns * width, (row * ran.columns + steps) * width), begin)
       })
       return out
     }
     const cells = inputs.length * steps
     const chunk = { steps, tokenIds: cut(0, new Int32Array(cells), 1), logProbs: cut(1, new Float32Array(cells), 1) }
-    if (topLogProbs === 0 || ran.top === 0) return chunk
-    return { ...chunk, ...widen(cut(2, new Int32Array(cells * ran.top), ran.top), cut(3, new Float32Array(cells * ran.top), ran.top), ran.top, topLogProbs) }
+    const { top } = ran.variant
+    if (topLogProbs === 0 || top === 0) return chunk
+    return { ...chunk, ...widen(cut(2, new Int32Array(cells * top), top), cut(3, new Float32Array(cells * top), top), top, topLogProbs) }
   }
 
   function prefill(requests: Parameters<ModelRunner["prefill"]>[0]): void {
     checkPrompts(info, requests)
     const filled = requests.filter(({ tokenIds, slots: targets }) => tokenIds.length > 0 && targets.length > 0)
-    for (const group of packPrompts(filled, (request) => request.tokenIds.length, promptRungs, prefillRows * lanes, prefillTokens * lanes)) {
+    for (const group of packPrompts(filled, (request) => request.tokenIds.length, promptRungs, promptRows.at(-1)! * lanes, prefillTokens * lanes)) {
       const parts = parted(group.requests)
       prefills.run({ rows: rungFor(promptRows, parts[0]!.length), length: group.length }, (program, { rows, length }) =>
         tidy(() => {
@@ -157,11 +164,14 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
             part.forEach(({ tokenIds }, row) => ids.set(tokenIds, row * length))
             return program(tensor(ids, [rows, length], "int32"))[0]!
           })
-          results.forEach((planes, i) =>
-            parts[i]!.forEach(({ tokenIds, slots: targets }, row) => {
-              const one = raw!.slice(planes, [0, row, 0, 0, 0], [planes.shape[0]!, 1, config.kvHeads, tokenIds.length, config.headDim])
-              for (const slot of targets) cache.scatter([slot], [0], tokenIds.length, one)
-            }))
+          results.forEach((planes, i) => {
+            const targets = parts[i]!.flatMap((request, row) => request.slots.map((slot) => ({ slot, row })))
+            // What lies past a prompt's own length is written too and never read: its slot's first tokens go there.
+            const count = Math.max(...parts[i]!.map((request) => request.tokenIds.length))
+            const cut = raw!.slice(planes, [0, 0, 0, 0, 0], [planes.shape[0]!, rows, config.kvHeads, count, config.headDim])
+            const spread = raw!.gather(cut, tensor(Int32Array.from(targets, ({ row }) => row), [targets.length], "int32"), 1)
+            cache.scatter(targets.map(({ slot }) => slot), targets.map(() => 0), count, spread)
+          })
         }))
     }
   }

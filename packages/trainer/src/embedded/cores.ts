@@ -15,8 +15,8 @@ export interface CoresOptions {
   readonly memoryBytes: number
 }
 
-/** A tiny model is one XLA program, on all the cores that the engine leaves. */
-const tinyModel = 2_000_000
+/** Below, a step is one XLA program, on all the cores that the engine leaves: lanes would spend their time on calls. */
+const tinyModel = 500_000
 const mostLanes = 4
 /** Of the machine's memory, for the gradients of all lanes but the first. */
 const memoryShare = 1 / 8
