@@ -34,16 +34,16 @@ const samples: Sample[] = Array.from({ length: GROUPS * GROUP_SIZE }, (_, index)
 function stepOf(runtime: TensorRuntime, policy: ReturnType<typeof createPolicy>, spec: ObjectiveSpec, batch: MicroBatch): () => readonly number[] {
   const { rows, length, packed } = batch
   const size = rows * length
-  const left = (values: ArrayLike<number>): number[] => Array.from({ length: size }, (_, at) => ((at + 1) % length === 0 ? 0 : values[at + 1]!))
   const names = policy.specs.map(({ name }) => name)
   const scalars = objectiveScalars(spec)
   const run = runtime.compile(
-    (ids_BT, positions_BT, until_BT, targets_N, sequence_N, floats_4N) => {
+    (ids_BT, positions_BT, until_BT, source_N, targets_N, sequence_N, floats_4N) => {
       const column = (index: number): tf.Tensor1D => tf.reshape(tf.slice(floats_4N!, [index, 0], [1, size]), [size])
       const current = policy.weights()
       const { value, grads } = tf.valueAndGrads((...values: tf.Tensor[]) => {
         const weights = Object.fromEntries(names.map((name, index) => [name, values[index]!]))
-        const logits_NV = logits(config, weights, hiddenStates(config, weights, ids_BT!, positions_BT!, packed === undefined ? undefined : until_BT!))
+        const hidden_ND = hiddenStates(config, weights, ids_BT!, positions_BT!, packed === undefined ? undefined : until_BT!)
+        const logits_NV = logits(config, weights, packed === undefined ? hidden_ND : tf.gather(hidden_ND, source_N as tf.Tensor1D))
         return policyObjective(spec, {
           rows, length,
           logProbs_N: targetLogProbs(runtime.raw, logits_NV, targets_N!, tf.scalar(1)) as tf.Tensor1D,
@@ -61,9 +61,10 @@ function stepOf(runtime: TensorRuntime, policy: ReturnType<typeof createPolicy>,
     tf.tensor2d(batch.tokenIds, [rows, length], "int32"),
     tf.tensor2d(batch.positions, [rows, length], "int32"),
     tf.tensor2d(packed?.visibleUntil ?? batch.positions, [rows, length], "int32"),
-    tf.tensor1d(left(batch.tokenIds), "int32"),
-    tf.tensor1d(left(packed?.sequence ?? batch.positions), "int32"),
-    tf.tensor2d([...left(batch.lossMask), ...left(batch.behaviorLogProbs), ...left(batch.advantages), ...left(batch.weights)], [4, size]),
+    tf.tensor1d((packed?.source ?? batch.positions).map((source, at) => at - (at % length) + source), "int32"),
+    tf.tensor1d(batch.targets, "int32"),
+    tf.tensor1d(packed?.sequence ?? batch.positions, "int32"),
+    tf.tensor2d([...batch.lossMask, ...batch.behaviorLogProbs, ...batch.advantages, ...batch.weights], [4, size]),
   ]
   return () => tf.tidy(() => run(...inputs).map((tensor) => tensor.dataSync()[0]!))
 }
@@ -72,7 +73,7 @@ const runtime = await openDefaultRuntime({ env: process.env, signal: new AbortCo
 const policy = createPolicy(runtime, config, randomValues(config, 1))
 const spec: ObjectiveSpec = { kind: "dapo", epsilonLow: 0.2, epsilonHigh: 0.28, temperature: 1, normalizer: windowNormalizer("dapo", { ...windowTotals(samples), maxCompletionTokens: COMPLETION }) }
 const single = [collate(samples, { rows: samples.length, length: PROMPT + COMPLETION })]
-const plan = planPacked(samples, { buckets: [{ rows: 16, length: 320 }, { rows: GROUPS, length: 776 }], samplesPerRow: GROUP_SIZE })
+const plan = planPacked(samples, { buckets: [{ rows: 16, length: 320 }, { rows: GROUPS, length: 760 }], samplesPerRow: GROUP_SIZE })
 const shared = plan.batches.map((batch) => collatePacked(batch, plan.samplesPerRow))
 
 /** Fastest of several steps, the two forms in turns so that a busy machine slows both. */

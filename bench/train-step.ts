@@ -44,12 +44,14 @@ function batchOf({ rows, length, vocabulary }: Size): MicroBatch {
   const size = rows * length
   const random = uniform(1)
   const fill = (value: (i: number) => number): Float32Array => Float32Array.from({ length: size }, (_, i) => value(i))
-  const lossMask = Uint8Array.from({ length: size }, (_, i) => (i % length === 0 ? 0 : 1))
+  const tokenIds = Int32Array.from({ length: size }, () => Math.floor(random() * vocabulary))
+  // The peer forwards as many positions, and none of it trains the last of a row.
+  const lossMask = Uint8Array.from({ length: size }, (_, i) => (i % length === length - 1 ? 0 : 1))
   return {
-    rows, length,
-    tokenIds: Int32Array.from({ length: size }, () => Math.floor(random() * vocabulary)),
+    rows, length, tokenIds,
     attentionMask: new Uint8Array(size).fill(1),
     positions: Int32Array.from({ length: size }, (_, i) => i % length),
+    targets: tokenIds.map((_, i) => (i % length === length - 1 ? 0 : tokenIds[i + 1]!)),
     lossMask,
     // Not recorded: the ratio is 1, as in the peer.
     behaviorLogProbs: fill(() => Number.NaN),
@@ -58,7 +60,7 @@ function batchOf({ rows, length, vocabulary }: Size): MicroBatch {
     versions: new Int32Array(size),
     sampleIds: Array.from({ length: rows }, (_, row) => String(row)),
     trainedTokens: size - rows,
-    realTokens: size,
+    forwardedTokens: size,
   }
 }
 

@@ -48,7 +48,7 @@ export function createBackend(scenario: Scenario, clock: Clock, startVersion: nu
     },
     async forwardBackward(batch) {
       await clock.sleep((scenario.stepMs * (0.5 + heavyTail(random))) / 4)
-      for (const [index, places] of samplePlaces(batch).entries()) rows.push(readSample(batch, batch.sampleIds[index]!, places, hooks.onProblem))
+      for (const [index, places] of samplePredictions(batch).entries()) rows.push(readSample(batch, batch.sampleIds[index]!, places, hooks.onProblem))
       return { ...EMPTY_METRICS, tokens: batch.trainedTokens }
     },
     async optimStep() {
@@ -76,43 +76,46 @@ export function createBackend(scenario: Scenario, clock: Clock, startVersion: nu
   }
 }
 
-/** Where the tokens of each sample are, in the order of `sampleIds`: what its last token sees, where rows hold several samples. */
-function samplePlaces({ rows, length, packed, attentionMask }: MicroBatch): number[][] {
-  const indices = Array.from({ length }, (_, index) => index)
-  return Array.from({ length: rows }, (_, row) => row * length).flatMap((start) => {
-    const real = indices.filter((index) => attentionMask[start + index] === 1)
-    if (real.length === 0) return []
-    if (packed === undefined) return [real.map((index) => start + index)]
-    const samples = 1 + Math.max(...real.map((index) => packed.sequence[start + index]!))
-    return Array.from({ length: samples }, (_, number) => {
-      const last = indices.findLast((index) => packed.sequence[start + index] === number)!
-      return real.filter((index) => index <= last && last < packed.visibleUntil[start + index]!).map((index) => start + index)
-    })
+/** Where the predictions of each sample are, in the order of `sampleIds`. */
+function samplePredictions({ rows, length, packed, attentionMask }: MicroBatch): number[][] {
+  return Array.from({ length: rows }, (_, row) => Array.from({ length }, (_, index) => row * length + index)).flatMap((places, row) => {
+    if (packed !== undefined) return Array.from({ length: packed.samples[row]! }, (_, number) => places.filter((at) => packed.sequence[at] === number))
+    const real = places.filter((at) => attentionMask[at] === 1)
+    return real.length === 0 ? [] : [real]
   })
 }
 
-function readSample(batch: MicroBatch, sampleId: string, places: readonly number[], onProblem: (problem: string) => void): TrainedRow {
-  const prompt: number[] = []
+/** Places of the tokens from which the prediction is made: those that its source sees. */
+function prefixOf({ length, packed }: MicroBatch, prediction: number): number[] {
+  const start = prediction - (prediction % length)
+  const source = packed === undefined ? prediction - start : packed.source[prediction]!
+  return Array.from({ length: source + 1 }, (_, index) => start + index).filter((at) => packed === undefined || source < packed.visibleUntil[at]!)
+}
+
+function readSample(batch: MicroBatch, sampleId: string, predictions: readonly number[], onProblem: (problem: string) => void): TrainedRow {
+  const last = predictions.at(-1)!
+  const prefix = prefixOf(batch, last)
+  for (const [index, at] of prefix.entries()) if (batch.positions[at] !== index) onProblem(`${sampleId} token ${index} has position ${batch.positions[at]}`)
+  const ids = [...prefix.map((at) => batch.tokenIds[at]!), batch.targets[last]!]
+  const trained = new Set<number>()
   let oldestVersion = Number.POSITIVE_INFINITY
-  let trainedTokens = 0
-  for (const [index, at] of places.entries()) {
-    const id = batch.tokenIds[at]!
-    if (batch.positions[at] !== index) onProblem(`${sampleId} token ${index} has position ${batch.positions[at]}`)
-    if (batch.lossMask[at] === 0) {
-      prompt.push(id)
-      continue
-    }
+  for (const at of predictions) {
+    const index = prefixOf(batch, at).length
+    if (batch.targets[at] !== ids[index]) onProblem(`${sampleId} predicts token ${batch.targets[at]} in the place of ${ids[index]}`)
+    if (batch.lossMask[at] === 0) continue
+    const id = batch.targets[at]!
     const version = versionOfId(id)
     if (version === undefined) onProblem(`${sampleId} trains token ${id} of its prompt`)
     if (version !== batch.versions[at]) onProblem(`${sampleId} token ${index} was made by version ${version}, trained as version ${batch.versions[at]}`)
     if (batch.behaviorLogProbs[at] !== logProbOfId(id)) onProblem(`${sampleId} token ${index} has the log-prob of another token`)
-    trainedTokens++
+    if (trained.has(index)) onProblem(`${sampleId} trains token ${index} twice`)
+    trained.add(index)
     oldestVersion = Math.min(oldestVersion, version ?? oldestVersion)
   }
-  const text = promptText(prompt)
+  const text = promptText(ids.filter((_, index) => !trained.has(index)))
   const [, rowIndex = "-1", speed] = /row (\d+) (\w+)/.exec(text) ?? []
   const [, occurrence = "-1"] = /^g(\d+)\./.exec(sampleId) ?? []
-  return { sampleId, occurrence: Number(occurrence), rowIndex: Number(rowIndex), slow: speed === "slow", oldestVersion, trainedTokens, weight: batch.weights[places.at(-1)!]! }
+  return { sampleId, occurrence: Number(occurrence), rowIndex: Number(rowIndex), slow: speed === "slow", oldestVersion, trainedTokens: trained.size, weight: batch.weights[last]! }
 }
 
 /** Publishes to the engines; slow, partial, failed and stuck pushes as the scenario says. */

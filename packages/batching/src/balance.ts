@@ -12,10 +12,15 @@ import { RowHeap } from "./row-heap.ts"
  * balanceBySquares(samplesOfLengths(4, 3, 2, 1), 2) // [[4], [3, 2, 1]]: sums 16 and 14
  */
 export function balanceBySquares<S extends { readonly tokenIds: { readonly length: number } }>(samples: readonly S[], parts: number, maxPerPart = Infinity): S[][] {
+  return balanceBy(samples, ({ tokenIds }) => tokenIds.length, parts, maxPerPart)
+}
+
+/** {@link balanceBySquares} of anything that has a length. */
+export function balanceBy<T>(samples: readonly T[], lengthOf: (sample: T) => number, parts: number, maxPerPart: number): T[][] {
   if (samples.length > parts * maxPerPart)
     throw new CohortError("internal", `${samples.length} samples do not fit ${parts} parts of ${maxPerPart}`)
-  const members: S[][] = Array.from({ length: parts }, () => [])
+  const members: T[][] = Array.from({ length: parts }, () => [])
   const heap = new RowHeap(parts, Infinity, maxPerPart)
-  for (const sample of samples.toSorted((a, b) => b.tokenIds.length - a.tokenIds.length)) members[heap.place(sample.tokenIds.length)]!.push(sample)
+  for (const sample of samples.toSorted((a, b) => lengthOf(b) - lengthOf(a))) members[heap.place(lengthOf(sample))]!.push(sample)
   return members
 }

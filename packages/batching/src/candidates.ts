@@ -1,9 +1,11 @@
 // The shapes that a run may come to use: few enough to try each, close enough that one of them pads little.
-import { type BatchShape, type LadderOptions, ladderShapes, roundLength } from "./ladder.ts"
+import { type BatchShape, type LadderOptions, ladderShapes, longestInputs, roundLength } from "./ladder.ts"
 
 /** Lengths of neighbouring candidates, each over the other; packed rows are full at any length, but in lanes there are fewer numbers of them. */
 const RATIO = { rows: 2 ** 0.2, packed: 2 ** 0.25, packedInLanes: 2 ** 0.125 }
 const SHORTEST = 16
+/** Packed rows of a few completions are full at some length and half empty at the next: up to here each is tried. */
+const EACH_UP_TO = 128
 
 /** Packed rows are at most this long, unless one sample is longer: attention grows with the square, and rows of this length are full already. */
 export const LONGEST_PACKED = 4096
@@ -21,7 +23,7 @@ export interface CandidateOptions extends LadderOptions {
  */
 export function candidateShapes({ packed, lanes, ...options }: CandidateOptions): BatchShape[] {
   const budget = options.tokenBudget ?? Infinity
-  const longest = Math.min(budget, packed ? Math.max(options.maxLength, LONGEST_PACKED) : options.maxLength)
+  const longest = packed ? Math.min(budget, Math.max(longestInputs(options), LONGEST_PACKED)) : longestInputs(options)
   // Rounding up must not lift the last length over the budget.
   const lengths = new Set([roundLength(longest) <= budget ? roundLength(longest) : longest])
   // Rounded first: a power of the ratio may come out a hair above a whole length.
@@ -31,6 +33,7 @@ export function candidateShapes({ packed, lanes, ...options }: CandidateOptions)
     if (length >= longest) break
     lengths.add(length)
   }
+  if (packed) for (let length = SHORTEST; length < Math.min(longest, EACH_UP_TO); length = roundLength(length + 1)) lengths.add(length)
   const full = ladderShapes([...lengths].toSorted((a, b) => a - b), options)
   if (options.rowsPerBatch !== undefined) return full
   return full.flatMap(({ rows, length }) => partsOf(rows).map((part) => ({ rows: part * lanes, length })))

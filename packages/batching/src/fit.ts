@@ -3,8 +3,8 @@ import type { BatchShape, LadderOptions } from "./ladder.ts"
 import { bucketLadder, ladderShapes, roundLength } from "./ladder.ts"
 
 /**
- * At most `maxShapes` shapes whose lengths minimise the padding of `lengths` (exact, by dynamic programming over the distinct rounded lengths). The
- * last shape still reaches `maxLength`, so samples longer than any seen are not dropped. Lengths over the longest shape are ignored.
+ * At most `maxShapes` shapes whose lengths minimise the padding of samples of `lengths` tokens (exact, by dynamic programming over the distinct rounded
+ * lengths of what is forwarded of them). The last shape still reaches `maxLength`, so samples longer than any seen are not dropped. Lengths over the longest shape are ignored.
  * Shapes are compiled steps: fit once, from the lengths of a warm-up, not at every step.
  *
  * @throws CohortError `config_invalid` as {@link bucketLadder} does.
@@ -15,8 +15,9 @@ export function fitLadder(lengths: readonly number[], options: LadderOptions): B
   const { length: longest } = bucketLadder(options).at(-1)!
   const counts = new Map<number, number>()
   for (const length of lengths) {
-    const rounded = Math.min(roundLength(Math.max(length, options.minLength ?? 1)), longest)
-    if (length <= longest) counts.set(rounded, (counts.get(rounded) ?? 0) + 1)
+    const inputs = Math.max(0, length - 1)
+    const rounded = Math.min(roundLength(Math.max(inputs, options.minLength ?? 1)), longest)
+    if (inputs <= longest) counts.set(rounded, (counts.get(rounded) ?? 0) + 1)
   }
   if (!counts.has(longest)) counts.set(longest, 0)
   const distinct = [...counts.keys()].toSorted((a, b) => a - b)

@@ -8,7 +8,7 @@ test("ascending lengths, few shapes, each within the budget and the last one rea
     fc.property(options, ({ maxLength, tokenBudget }) => {
       const shapes = bucketLadder({ maxLength, tokenBudget })
       expect(shapes.length).toBeLessThanOrEqual(8)
-      expect(shapes.at(-1)!.length).toBeGreaterThanOrEqual(Math.min(maxLength, tokenBudget))
+      expect(shapes.at(-1)!.length).toBeGreaterThanOrEqual(Math.min(maxLength - 1, tokenBudget))
       for (const [index, { rows, length }] of shapes.entries()) {
         expect(rows * length).toBeLessThanOrEqual(tokenBudget)
         expect(rows).toBeGreaterThanOrEqual(1)
@@ -24,8 +24,15 @@ test("short uniform work needs one shape, and no more rows than a step has sampl
 })
 
 test("a fixed number of rows ignores length, so nothing up to maxLength is dropped", () => {
-  const shapes = bucketLadder({ maxLength: 9, rowsPerBatch: 4, minLength: 8 })
-  expect(shapes).toEqual([{ rows: 4, length: 8 }, { rows: 4, length: 16 }])
+  const shapes = bucketLadder({ maxLength: 14, rowsPerBatch: 4, minLength: 8 })
+  expect(shapes).toEqual([{ rows: 4, length: 8 }, { rows: 4, length: 12 }, { rows: 4, length: 16 }])
+})
+
+test("the last token of the longest sample needs no room", () => {
+  expect(bucketLadder({ maxLength: 33, tokenBudget: 64, minLength: 32 })).toEqual([{ rows: 2, length: 32 }])
+  expect(bucketLadder({ maxLength: 34, tokenBudget: 66, minLength: 36 })).toEqual([{ rows: 1, length: 36 }])
+  expect(bucketLadder({ maxLength: 300, tokenBudget: 4000, maxShapes: 1 })[0]!.length).toBe(304)
+  expect(bucketLadder({ maxLength: 1, tokenBudget: 8 })[0]!.length).toBe(4)
 })
 
 test("limits that contradict or are not whole numbers are refused by name", () => {

@@ -8,7 +8,7 @@ export interface BatchShape {
 }
 
 export interface LadderOptions {
-  /** Longest sample that may be trained: prompt and completion tokens. */
+  /** Longest sample that may be trained: prompt and completion tokens. A shape holds it where it is as long as all of them but the last. */
   readonly maxLength: number
   /** Limit of rows * length, so of memory. Give this or `rowsPerBatch`. */
   readonly tokenBudget?: number
@@ -23,13 +23,20 @@ export interface LadderOptions {
   readonly maxShapes?: number
 }
 
-/** Lengths are multiples of it. */
-const LENGTH_STEP = 8
+/** Lengths are multiples of it, and short ones, where it would be much padding, of the other. */
+const LENGTH_STEP = { long: 8, short: 4 }
+const SHORT_BELOW = 256
 /** Neighbouring lengths differ by at least this factor: closer ones save less padding than their compilation costs. */
 const SMALLEST_RATIO = 1.25
 
 /** The next length that vectorised kernels like. */
-export const roundLength = (length: number): number => Math.ceil(length / LENGTH_STEP) * LENGTH_STEP
+export function roundLength(length: number): number {
+  const step = length <= SHORT_BELOW ? LENGTH_STEP.short : LENGTH_STEP.long
+  return Math.ceil(length / step) * step
+}
+
+/** Tokens that rows must have room for, within the budget: those of the longest sample. */
+export const longestInputs = ({ maxLength, tokenBudget = Infinity }: Pick<LadderOptions, "maxLength" | "tokenBudget">): number => Math.min(tokenBudget, Math.max(1, maxLength - 1))
 
 /**
  * Shapes in ascending length, with lengths in a geometric series from `minLength` to the longest trainable sample and as many
@@ -42,8 +49,7 @@ export const roundLength = (length: number): number => Math.ceil(length / LENGTH
 export function bucketLadder(options: LadderOptions): BatchShape[] {
   requirePositive(options)
   const { tokenBudget } = options
-  const longest = Math.min(options.maxLength, tokenBudget ?? options.maxLength)
-  return ladderShapes(ladderLengths(longest, options.minLength ?? 16, options.maxShapes ?? 8, tokenBudget), options)
+  return ladderShapes(ladderLengths(longestInputs(options), options.minLength ?? 16, options.maxShapes ?? 8, tokenBudget), options)
 }
 
 /** Gives each length as many rows as the options allow. */

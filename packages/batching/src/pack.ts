@@ -1,9 +1,9 @@
 // Rows that hold several samples: best-fit decreasing of sample trees into rows of one length.
 import type { BatchShape } from "./ladder.ts"
-import { type CostModel, coverCost, DEFAULT_COST, planBatches, type Sized } from "./plan.ts"
+import { type CostModel, coverCost, cutIntoBatches, DEFAULT_COST } from "./plan.ts"
 import { createRooms } from "./rooms.ts"
-import type { Sample } from "./sample.ts"
-import { cutGroups, type Packable, type SampleTree, sharingGroups, treeOf } from "./tree.ts"
+import { inputTokens, type Sample } from "./sample.ts"
+import { cutGroups, type Extent, neededLength, type Packable, type SampleTree, sharingGroups, treeOf } from "./tree.ts"
 
 export interface PackOptions {
   /** Shapes a batch may have; rows are packed to the length of one of them. */
@@ -16,9 +16,8 @@ export interface PackOptions {
 }
 
 /** One row: trees after another. */
-export interface PackedRow<S extends Packable = Sample> {
+export interface PackedRow<S extends Packable = Sample> extends Extent {
   readonly trees: readonly SampleTree<S>[]
-  readonly tokens: number
 }
 
 export interface PackedBatch<S extends Packable = Sample> {
@@ -33,7 +32,7 @@ export interface PackStats {
   readonly samples: number
   /** Tokens of all samples, prompts included, as if nothing were shared. */
   readonly realTokens: number
-  /** Tokens forwarded: real ones less those that a trunk spares. */
+  /** Tokens forwarded: those of all samples but their last, less those that a trunk spares. */
   readonly forwardedTokens: number
   /** rows * length over all batches. */
   readonly paddedTokens: number
@@ -64,8 +63,8 @@ export interface PackedPlan<S extends Packable = Sample> {
  */
 export function planPacked<S extends Packable>(samples: readonly S[], options: PackOptions): PackedPlan<S> {
   const longestShape = Math.max(0, ...options.buckets.map(({ length }) => length))
-  const kept = samples.filter(({ tokenIds }) => tokenIds.length <= longestShape)
-  const droppedOverBudget = samples.filter(({ tokenIds }) => tokenIds.length > longestShape)
+  const kept = samples.filter((sample) => inputTokens(sample) <= longestShape)
+  const droppedOverBudget = samples.filter((sample) => inputTokens(sample) > longestShape)
   const samplesPerRow = options.samplesPerRow ?? SAMPLES_PER_ROW
   const packer = createPacker(kept, { share: options.share ?? "auto", samplesPerRow, cost: options.cost ?? DEFAULT_COST })
   const { batches, shared } = packer.pack(options.buckets)
@@ -85,7 +84,7 @@ export interface Packer<S extends Packable> {
 /** Packs the same samples into different sets of shapes: rows are made once per length. */
 export function createPacker<S extends Packable>(samples: readonly S[], { share, samplesPerRow, cost }: Required<Pick<PackOptions, "share" | "samplesPerRow" | "cost">>): Packer<S> {
   const sorted = samples.toSorted((a, b) => b.tokenIds.length - a.tokenIds.length || (a.id < b.id ? -1 : 1))
-  const longest = sorted[0]?.tokenIds.length ?? 0
+  const longest = sorted[0] === undefined ? 0 : inputTokens(sorted[0])
   const sharings = share === "auto" ? [true, false] : [share === "always"]
   interface Made {
     readonly rows: readonly PackedRow<S>[]
@@ -100,7 +99,7 @@ export function createPacker<S extends Packable>(samples: readonly S[], { share,
     if (found === undefined)
       made.set(length, (found = sharings.map((shared) => {
         const rows = packRows(shared ? cutGroups(groups, length, samplesPerRow) : single, length, samplesPerRow)
-        return { rows, shared, lengths: rows.map(({ tokens }) => tokens).toSorted((a, b) => b - a) }
+        return { rows, shared, lengths: rows.map(neededLength).toSorted((a, b) => b - a) }
       })))
     return found
   }
@@ -124,32 +123,35 @@ export function createPacker<S extends Packable>(samples: readonly S[], { share,
   }
 }
 
-/** Largest tree first, each to the fullest row that still takes it. */
+/** Largest tree first, each to the row with the least room that still takes it: room for whichever there is more of, tokens or predictions. */
 export function packRows<S extends Packable>(trees: readonly SampleTree<S>[], length: number, samplesPerRow: number): PackedRow<S>[] {
-  const rows: { trees: SampleTree<S>[]; tokens: number; samples: number }[] = []
+  const total = (name: keyof Extent): number => trees.reduce((sum, tree) => sum + tree[name], 0)
+  const [most, other] = total("tokens") >= total("predictions") ? (["tokens", "predictions"] as const) : (["predictions", "tokens"] as const)
+  const rows: { trees: SampleTree<S>[]; tokens: number; predictions: number; samples: number }[] = []
   const open = createRooms(length)
-  for (const tree of trees.toSorted((a, b) => b.tokens - a.tokens)) {
-    let index = open.take(tree.tokens, (candidate) => rows[candidate]!.samples + tree.samples.length <= samplesPerRow)
-    if (index === undefined) index = rows.push({ trees: [], tokens: 0, samples: 0 }) - 1
+  for (const tree of trees.toSorted((a, b) => neededLength(b) - neededLength(a))) {
+    const suits = (candidate: number): boolean => rows[candidate]!.samples + tree.samples.length <= samplesPerRow && rows[candidate]![other] + tree[other] <= length
+    const index = open.take(tree[most], suits) ?? rows.push({ trees: [], tokens: 0, predictions: 0, samples: 0 }) - 1
     const row = rows[index]!
     row.trees.push(tree)
     row.tokens += tree.tokens
+    row.predictions += tree.predictions
     row.samples += tree.samples.length
-    if (row.samples < samplesPerRow) open.put(index, length - row.tokens)
+    if (row.samples < samplesPerRow) open.put(index, length - row[most])
   }
   return rows
 }
 
 /** Rows into batches, by the planner of whole rows: it only needs their lengths. */
 function batchRows<S extends Packable>(rows: readonly PackedRow<S>[], shapes: readonly BatchShape[], cost: CostModel): PackedBatch<S>[] {
-  const sized = rows.map((row, index): Sized & { readonly row: PackedRow<S> } => ({ id: String(index), tokenIds: { length: row.tokens }, row }))
-  return planBatches(sized, { buckets: shapes, cost }).batches.map(({ shape, samples }) => ({ shape, rows: samples.map(({ row }) => row) }))
+  const named = rows.map((row, index) => ({ id: String(index), row }))
+  return cutIntoBatches(named, ({ row }) => neededLength(row), { buckets: shapes, cost }).map(({ shape, members }) => ({ shape, rows: members.map(({ row }) => row) }))
 }
 
 /** Keys that the tokens of a row attend to in all: what attention costs without padding. */
 function attentionCost({ trees }: PackedRow<Packable>): number {
   const upTo = (n: number): number => (n * (n + 1)) / 2
-  return trees.reduce((sum, { shared, samples }) => sum + upTo(shared) + samples.reduce((inner, { tokenIds }) => inner + upTo(tokenIds.length) - upTo(shared), 0), 0)
+  return trees.reduce((sum, { shared, samples }) => sum + upTo(shared) + samples.reduce((inner, sample) => inner + upTo(inputTokens(sample)) - upTo(shared), 0), 0)
 }
 
 export function packStats(batches: readonly PackedBatch<Packable>[], droppedOverBudget: number): PackStats {
@@ -160,7 +162,8 @@ export function packStats(batches: readonly PackedBatch<Packable>[], droppedOver
   const paddedTokens = sum(batches.map(({ shape }) => shape.rows * shape.length))
   const imbalances = batches.map((batch) => {
     const costs = batch.rows.map(attentionCost)
-    return (Math.max(...costs) * costs.length) / sum(costs)
+    // Samples of one token cost nothing.
+    return sum(costs) === 0 ? 1 : (Math.max(...costs) * costs.length) / sum(costs)
   })
   return {
     batches: batches.length,

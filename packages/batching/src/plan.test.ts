@@ -16,7 +16,7 @@ describe("planBatches", () => {
     const buckets = bucketLadder({ maxLength: 16, tokenBudget: 16384, samplesPerStep: 256 })
     const plan = planBatches(samplesOf(Array.from({ length: 256 }, (_, index) => 7 + (index % 10))), { buckets })
     expect(plan.batches.map(({ shape }) => shape)).toEqual([{ rows: 256, length: 16 }])
-    const tight = planBatches(samplesOf(Array.from({ length: 256 }, () => 16)), { buckets: bucketLadder({ maxLength: 16, tokenBudget: 2048 }) })
+    const tight = planBatches(samplesOf(Array.from({ length: 256 }, () => 17)), { buckets: bucketLadder({ maxLength: 17, tokenBudget: 2048 }) })
     expect(tight.batches).toHaveLength(2)
     expect(tight.stats.padFraction).toBe(0)
   })

@@ -1,7 +1,7 @@
 // Cuts the samples of one optimizer step into micro-batches of the ladder's shapes at the least padded cost.
-import { balanceBySquares } from "./balance.ts"
+import { balanceBy } from "./balance.ts"
 import type { BatchShape } from "./ladder.ts"
-import type { Sample } from "./sample.ts"
+import { inputTokens, type Sample } from "./sample.ts"
 
 export interface CostModel {
   /** Cost of attention beside the rest of a token's work: a token costs 1 + length / attentionLength. */
@@ -26,13 +26,15 @@ export interface PlanStats {
   readonly batches: number
   readonly shapes: number
   readonly samples: number
-  /** Real tokens, prompts included. */
+  /** Tokens of all samples, prompts included. */
   readonly realTokens: number
+  /** Those that are forwarded: all but the last of each sample. */
+  readonly forwardedTokens: number
   /** rows * length over all batches. */
   readonly paddedTokens: number
-  /** 1 - real / padded; 0 for an empty plan. */
+  /** 1 - forwarded / padded; 0 for an empty plan. */
   readonly padFraction: number
-  /** Largest sum of squared lengths over the mean, among batches of the same shape; 1 is perfect. */
+  /** Largest sum of squared forwarded lengths over the mean, among batches of the same shape; 1 is perfect. */
   readonly imbalance: number
   readonly droppedOverBudget: number
 }
@@ -68,24 +70,35 @@ export const batchCost = ({ rows, length }: BatchShape, { attentionLength, perBa
  * for (const { samples, shape } of batches) await backend.forwardBackward(collate(samples, shape), objective)
  */
 export function planBatches<S extends Sized>(samples: readonly S[], options: PlanOptions): Plan<S> {
-  const shapes = options.buckets.toSorted((a, b) => a.length - b.length)
-  const longest = shapes.at(-1)?.length ?? 0
-  const droppedOverBudget = samples.filter((sample) => sample.tokenIds.length > longest)
-  const sorted = sortByLength(samples, longest)
-  const runs = cheapestRuns(sorted, shapes, options.cost ?? DEFAULT_COST)
-  const batches = [...Map.groupBy(runs, (run) => run.shape)].flatMap(([shape, sameShape]) => evenOut(shape, sameShape, sorted))
+  const longest = Math.max(0, ...options.buckets.map(({ length }) => length))
+  const droppedOverBudget = samples.filter((sample) => inputTokens(sample) > longest)
+  const batches = cutIntoBatches(samples, inputTokens, options).map(({ shape, members }) => ({ shape, samples: members }))
   return { batches, droppedOverBudget, stats: statsOf(batches, droppedOverBudget.length) }
 }
 
+/** {@link planBatches} for anything that takes a row: those longer than the longest shape are left out. */
+export function cutIntoBatches<T extends Named>(items: readonly T[], lengthOf: LengthOf<T>, { buckets, cost = DEFAULT_COST }: PlanOptions): { readonly shape: BatchShape; readonly members: readonly T[] }[] {
+  const shapes = buckets.toSorted((a, b) => a.length - b.length)
+  const sorted = sortByLength(items, lengthOf, shapes.at(-1)?.length ?? 0)
+  const runs = cheapestRuns(sorted.map(lengthOf), shapes, cost)
+  return [...Map.groupBy(runs, (run) => run.shape)].flatMap(([shape, sameShape]) => {
+    const members = sameShape.flatMap(({ start, end }) => sorted.slice(start, end))
+    return balanceBy(members, lengthOf, sameShape.length, shape.rows).map((part) => ({ shape, members: part }))
+  })
+}
+
+type Named = Pick<Sized, "id">
+type LengthOf<T> = (item: T) => number
+
 /** Longest first; equal lengths by id, so that the plan does not depend on arrival order. */
-function sortByLength<S extends Sized>(samples: readonly S[], longest: number): S[] {
-  const byLength = new Map<number, S[]>()
-  for (const sample of samples) {
-    const { length } = sample.tokenIds
+function sortByLength<T extends Named>(items: readonly T[], lengthOf: LengthOf<T>, longest: number): T[] {
+  const byLength = new Map<number, T[]>()
+  for (const item of items) {
+    const length = lengthOf(item)
     if (length > longest) continue
     const same = byLength.get(length)
-    if (same === undefined) byLength.set(length, [sample])
-    else same.push(sample)
+    if (same === undefined) byLength.set(length, [item])
+    else same.push(item)
   }
   const lengths = [...byLength.keys()].toSorted((a, b) => b - a)
   return lengths.flatMap((length) => byLength.get(length)!.toSorted((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)))
@@ -118,29 +131,28 @@ function cover(lengths: readonly number[], shapes: readonly BatchShape[], cost: 
 
 /** Cost in tokens of the plan that {@link planBatches} makes for samples of these lengths, longest first; Infinity where no shape holds the longest. */
 export function coverCost(lengths: readonly number[], shapes: readonly BatchShape[], cost: CostModel): number {
+  // Most sets of shapes that a step planner asks about hold single rows or packed ones only.
+  if (!shapes.some(({ length }) => length >= (lengths[0] ?? 0))) return lengths.length === 0 ? 0 : Infinity
   return cover(lengths, shapes.toSorted((a, b) => a.length - b.length), cost).best[0]!
 }
 
-function cheapestRuns(sorted: readonly Sized[], shapes: readonly BatchShape[], cost: CostModel): Run[] {
-  const { choice } = cover(sorted.map(({ tokenIds }) => tokenIds.length), shapes, cost)
+/** @param lengths longest first */
+function cheapestRuns(lengths: readonly number[], shapes: readonly BatchShape[], cost: CostModel): Run[] {
+  const { choice } = cover(lengths, shapes, cost)
   const runs: Run[] = []
-  for (let start = 0; start < sorted.length; ) {
+  for (let start = 0; start < lengths.length; ) {
     const shape = shapes[choice[start]!]!
-    const end = Math.min(start + shape.rows, sorted.length)
+    const end = Math.min(start + shape.rows, lengths.length)
     runs.push({ shape, start, end })
     start = end
   }
   return runs
 }
 
-function evenOut<S extends Sized>(shape: BatchShape, runs: readonly Run[], sorted: readonly S[]): PlannedBatch<S>[] {
-  const members = runs.flatMap(({ start, end }) => sorted.slice(start, end))
-  return balanceBySquares(members, runs.length, shape.rows).map((samples) => ({ shape, samples }))
-}
-
 function statsOf<S extends Sized>(batches: readonly PlannedBatch<S>[], dropped: number): PlanStats {
   let samples = 0
   let realTokens = 0
+  let forwardedTokens = 0
   let paddedTokens = 0
   let imbalance = 1
   for (const [, sameShape] of Map.groupBy(batches, (batch) => batch.shape)) {
@@ -148,9 +160,11 @@ function statsOf<S extends Sized>(batches: readonly PlannedBatch<S>[], dropped: 
     let sum = 0
     for (const batch of sameShape) {
       let squares = 0
-      for (const { tokenIds } of batch.samples) {
-        realTokens += tokenIds.length
-        squares += tokenIds.length ** 2
+      for (const sample of batch.samples) {
+        const inputs = inputTokens(sample)
+        realTokens += sample.tokenIds.length
+        forwardedTokens += inputs
+        squares += inputs ** 2
       }
       samples += batch.samples.length
       paddedTokens += batch.shape.rows * batch.shape.length
@@ -160,6 +174,6 @@ function statsOf<S extends Sized>(batches: readonly PlannedBatch<S>[], dropped: 
     if (sum > 0) imbalance = Math.max(imbalance, (largest * sameShape.length) / sum)
   }
   const shapes = new Set(batches.map((batch) => batch.shape)).size
-  const padFraction = paddedTokens === 0 ? 0 : 1 - realTokens / paddedTokens
-  return { batches: batches.length, shapes, samples, realTokens, paddedTokens, padFraction, imbalance, droppedOverBudget: dropped }
+  const padFraction = paddedTokens === 0 ? 0 : 1 - forwardedTokens / paddedTokens
+  return { batches: batches.length, shapes, samples, realTokens, forwardedTokens, paddedTokens, padFraction, imbalance, droppedOverBudget: dropped }
 }

@@ -18,46 +18,63 @@ export interface Sample {
   readonly truncated: boolean
 }
 
-/** How samples share a row. Arrays are row-major [rows, length]. */
+/** Tokens of a sample that the model reads: the last one predicts nothing. */
+export const inputTokens = ({ tokenIds }: { readonly tokenIds: { readonly length: number } }): number => Math.max(0, tokenIds.length - 1)
+
+/** How samples share a row. Arrays are row-major [rows, length] but for `samples`. */
 export interface PackedLayout {
   /**
-   * A token at index j of its row is seen by the tokens at j up to this index, exclusive: query i attends to key j when j <= i < visibleUntil[j]. That
-   * keeps samples apart and lets branches share the trunk before them. Padding is seen by itself only.
+   * Per token: at index j of its row it is seen by the tokens at j up to this index, exclusive: query i attends to key j when j <= i < visibleUntil[j].
+   * That keeps samples apart and lets branches share the trunk before them. Padding is seen by itself only.
    */
   readonly visibleUntil: Int32Array
-  /** Number of the token's sample within its row; -1 in a shared start and in padding, where nothing is trained. */
+  /** Per prediction: index within its row of the token whose hidden state predicts it; 0 in padding. */
+  readonly source: Int32Array
+  /** Per prediction: number of its sample within the row; -1 in padding. */
   readonly sequence: Int32Array
+  /** Per row: how many samples it holds. */
+  readonly samples: Int32Array
   /** Most samples of a row: numbers are below it. */
   readonly samplesPerRow: number
 }
 
-/** Rows of equal padded length, ready for the model. Arrays are row-major [rows, length]. */
+/**
+ * Rows of equal padded length, ready for the model and the loss. Arrays are row-major [rows, length] and of two kinds: tokens, which the model reads, and
+ * predictions, which the loss sees. Without `packed` the token at an index makes the prediction at that index, so prediction p of a row is token p + 1 of
+ * its sample; with it `packed.source` says which token makes it.
+ */
 export interface MicroBatch {
   readonly rows: number
   readonly length: number
+  /** Per token. */
   readonly tokenIds: Int32Array
-  /** 1 for a real token, 0 for padding. */
+  /** Per token: 1 for a real one, 0 for padding. */
   readonly attentionMask: Uint8Array
+  /** Per token: its index within its sample; 0 in padding. */
   readonly positions: Int32Array
+  /** Per prediction: the token that is predicted; 0 in padding. */
+  readonly targets: Int32Array
+  /** Per prediction: 1 where it is trained. */
   readonly lossMask: Uint8Array
+  /** Per prediction. */
   readonly behaviorLogProbs: Float32Array
-  /** Per token: the advantage of its sample. */
+  /** Per prediction: the advantage of its sample. */
   readonly advantages: Float32Array
-  /** Per token: the weight of its sample. */
+  /** Per prediction: the weight of its sample. */
   readonly weights: Float32Array
-  /** Per token: the policy version that generated it; -1 where not trained. */
+  /** Per prediction: the policy version that generated its token; -1 where not trained. */
   readonly versions: Int32Array
-  /** Per token: version being trained minus the oldest version of its sample's trained tokens; -1 where unknown. Absent where nobody asked for it. */
+  /** Per prediction: version being trained minus the oldest version of its sample's trained tokens; -1 where unknown. Absent where nobody asked for it. */
   readonly ages?: Int32Array
   /** One per row; in rows that hold several samples, in the order of rows and branches. */
   readonly sampleIds: readonly string[]
   readonly trainedTokens: number
-  /** Real tokens forwarded, prompts included. */
-  readonly realTokens: number
+  /** Tokens that the model reads, prompts included and padding not. */
+  readonly forwardedTokens: number
   /** For rows that hold several samples; without it a row is one sample and attention is causal over the row. */
   readonly packed?: PackedLayout
-  /** Log-probs under the frozen reference policy, aligned with `tokenIds`; for objectives with a KL term. */
+  /** Per prediction: log-probs under the frozen reference policy; for objectives with a KL term. */
   readonly referenceLogProbs?: Float32Array
-  /** Trainer's own log-probs of the version that sampled, aligned with `tokenIds`; for objectives with a sampler correction. */
+  /** Per prediction: trainer's own log-probs of the version that sampled; for objectives with a sampler correction. */
   readonly proximalLogProbs?: Float32Array
 }

@@ -96,6 +96,21 @@ describe("createStepPlanner", () => {
     expect(createStepPlanner({ maxLength: 64, samplesPerBatch: 3, samplesPerStep: 64, packing: "auto", lanes: 2 }).plan(longest).microBatches.map(({ rows }) => rows)).toEqual([3, 3])
   })
 
+  test.each(["auto", "rows", "packed"] as const)("a longest sample that is one token over the budget is trained, since its last is not forwarded (%s)", (packing) => {
+    const planner = createStepPlanner({ maxLength: 33, tokenBudget: 32, samplesPerStep: 4, packing })
+    expect(planner.longest).toBe(33)
+    const { kept, microBatches } = planner.plan([sampleOf(33, "a"), sampleOf(34, "b"), sampleOf(33, "c")])
+    expect(kept.map(({ id }) => id)).toEqual(["a", "c"])
+    expect(microBatches.map(({ rows, length, trainedTokens }) => [rows, length, trainedTokens])).toEqual([[1, 32, 32], [1, 32, 32]])
+  })
+
+  test("short completions of short prompts fill their rows", () => {
+    const shapeOf = (samples: readonly Sample[], maxLength: number, lanes: number, attentionLength: number): readonly (readonly number[])[] =>
+      createStepPlanner({ maxLength, tokenBudget: 2048, samplesPerStep: samples.length, packing: "auto", lanes, cost: { attentionLength, perBatch: 64, perShape: 2500 } }).plan(samples).microBatches.map(({ rows, length }) => [rows, length])
+    expect(shapeOf(step(4, 6, () => 32, 8), 40, 2, 1343)).toEqual([[16, 68]])
+    expect(shapeOf(step(32, 6, (_, member) => 3 + (member % 2), 8), 16, 1, 203)).toEqual([[32, 28]])
+  })
+
   test("the order of samples does not matter", () => {
     const samples = step(6, 12, (group, member) => 3 + group + member)
     const ids = (order: readonly Sample[]): readonly (readonly string[])[] => createStepPlanner(limits).plan(order).microBatches.map(({ sampleIds }) => sampleIds.toSorted())

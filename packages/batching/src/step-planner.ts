@@ -4,15 +4,15 @@ import { candidateShapes, LONGEST_PACKED } from "./candidates.ts"
 import { collate } from "./collate.ts"
 import { collatePacked } from "./collate-packed.ts"
 import type { BatchFacts } from "./definitions.ts"
-import { type BatchShape, bucketLadder } from "./ladder.ts"
+import { type BatchShape, bucketLadder, longestInputs } from "./ladder.ts"
 import { createPacker, packStats, SAMPLES_PER_ROW } from "./pack.ts"
 import { type CostModel, coverCost, DEFAULT_COST, planBatches } from "./plan.ts"
-import type { MicroBatch, Sample } from "./sample.ts"
+import { inputTokens, type MicroBatch, type Sample } from "./sample.ts"
 
 export interface StepPlannerOptions {
   /** Longest sample that may be trained: prompt and completion tokens. */
   readonly maxLength: number
-  /** Most tokens of a micro-batch, padding included. Give this or `samplesPerBatch`. */
+  /** Most tokens that a micro-batch forwards, padding included. Give this or `samplesPerBatch`. */
   readonly tokenBudget?: number
   /** A fixed number of samples a micro-batch, whatever their length; each has a row. */
   readonly samplesPerBatch?: number
@@ -113,10 +113,10 @@ export function createStepPlanner(options: StepPlannerOptions): StepPlanner {
   }
 
   return {
-    longest,
+    longest: longest + 1,
     plan(samples, version) {
-      const kept = samples.filter(({ tokenIds }) => tokenIds.length <= longest)
-      const droppedOverBudget = samples.filter(({ tokenIds }) => tokenIds.length > longest)
+      const kept = samples.filter((sample) => inputTokens(sample) <= longest)
+      const droppedOverBudget = samples.filter((sample) => inputTokens(sample) > longest)
       const cutter = createCutter(kept, cost, version)
       const cut = cutter.cut(kept.length === 0 ? [] : choose(cutter))
       const names = new Set(used.map(nameOf))
@@ -136,7 +136,7 @@ interface Cut {
 
 /** Cuts the samples of a step into shapes, packed or not as is cheaper. */
 interface Cutter {
-  /** Tokens of the longest sample. */
+  /** Forwarded tokens of the longest sample. */
   readonly longest: number
   /** Infinity where the shapes do not hold the longest sample. */
   costOf(shapes: readonly Shape[]): number
@@ -145,7 +145,7 @@ interface Cutter {
 
 function createCutter(samples: readonly Sample[], cost: CostModel, version: number | undefined): Cutter {
   const packer = createPacker(samples, { share: "auto", samplesPerRow: SAMPLES_PER_ROW, cost })
-  const lengths = samples.map(({ tokenIds }) => tokenIds.length).toSorted((a, b) => b - a)
+  const lengths = samples.map(inputTokens).toSorted((a, b) => b - a)
   const costs = (shapes: readonly Shape[]): { readonly rows: number; readonly packed: number } => ({
     rows: coverCost(lengths, shapes.filter(({ packed }) => !packed), cost),
     packed: packer.costOf(shapes.filter(({ packed }) => packed)),
@@ -174,7 +174,12 @@ const sizeOf = ({ rows, length }: BatchShape): number => rows * length
 
 /** A sample of the greatest length in each of them stays within the budget: nothing is dropped for their sake. */
 function lanesThatFit({ lanes = 1, maxLength, tokenBudget }: StepPlannerOptions): number {
-  return tokenBudget === undefined ? 1 : Math.max(1, Math.min(lanes, Math.floor(tokenBudget / maxLength)))
+  return tokenBudget === undefined ? 1 : Math.min(lanes, rowsOfLongest(maxLength, tokenBudget))
+}
+
+/** Samples of `maxLength` tokens that a micro-batch of `tokenBudget` holds in a row each; 1 where it holds none whole. */
+export function rowsOfLongest(maxLength: number, tokenBudget: number): number {
+  return Math.max(1, Math.floor(tokenBudget / longestInputs({ maxLength })))
 }
 
 /** Limits of the part of a micro-batch that one lane computes. */
@@ -194,7 +199,7 @@ function factsOf({ microBatches, imbalance }: Cut, kept: readonly Sample[], drop
     samples: kept.length,
     groups: new Set(kept.map(({ groupId }) => groupId)).size,
     trainedTokens: sum(microBatches.map(({ trainedTokens }) => trainedTokens)),
-    forwardedTokens: sum(microBatches.map(({ realTokens }) => realTokens)),
+    forwardedTokens: sum(microBatches.map((batch) => batch.forwardedTokens)),
     realTokens: sum(kept.map(({ tokenIds }) => tokenIds.length)),
     paddedTokens: sum(microBatches.map(sizeOf)),
     imbalance,

@@ -1,34 +1,52 @@
 // Samples of a group that start alike, laid out so that the common start is forwarded once: one trunk, a branch per sample.
-import type { Sample } from "./sample.ts"
+import { inputTokens, type Sample } from "./sample.ts"
 
 /** What packing reads of a sample. */
 export type Packable = Pick<Sample, "id" | "groupId" | "tokenIds" | "lossMask">
 
+/** What a tree, or a row of them, takes. */
+export interface Extent {
+  /** Tokens that are forwarded. */
+  readonly tokens: number
+  readonly predictions: number
+}
+
+/** The row must be as long as either: short completions have more predictions than tokens, since they share the trunk. */
+export const neededLength = ({ tokens, predictions }: Extent): number => Math.max(tokens, predictions)
+
 /**
- * One trunk of `shared` tokens and a branch per sample. The trunk ends one token before the samples part: each branch begins with a copy of their
- * last common token, so that position p still predicts token p + 1 of the row and no position has two targets (as TRL's prefix trie does).
- * A lone sample is a tree without a trunk.
+ * One trunk of `shared` tokens and a branch per sample: the tokens behind the trunk but the last, which predicts nothing. The trunk's last token predicts
+ * the first token behind it of each sample. A lone sample is a tree without a trunk.
  */
-export interface SampleTree<S extends Packable = Sample> {
+export interface SampleTree<S extends Packable = Sample> extends Extent {
   readonly shared: number
   readonly samples: readonly S[]
-  /** Tokens that the layout takes: shared + sum of (length - shared). */
-  readonly tokens: number
 }
 
-/** Tokens of a tree over `samples`. */
-export function treeTokens(shared: number, samples: readonly Packable[]): number {
-  return samples.reduce((sum, { tokenIds }) => sum + tokenIds.length - shared, shared)
+/** Index of the first token of a sample that is predicted behind a trunk of `shared` tokens: those of the trunk are trained by none, and nothing predicts a first token. */
+export const predictedFrom = (shared: number): number => Math.max(1, shared)
+
+/** What one more sample adds to a tree. */
+function branchOf(shared: number, sample: Packable): Extent {
+  return { tokens: Math.max(0, inputTokens(sample) - shared), predictions: Math.max(0, sample.tokenIds.length - predictedFrom(shared)) }
 }
 
-export const treeOf = <S extends Packable>(shared: number, samples: readonly S[]): SampleTree<S> => ({ shared, samples, tokens: treeTokens(shared, samples) })
+export function treeOf<S extends Packable>(shared: number, samples: readonly S[]): SampleTree<S> {
+  const tree = { shared, samples, tokens: shared, predictions: 0 }
+  for (const sample of samples) {
+    const branch = branchOf(shared, sample)
+    tree.tokens += branch.tokens
+    tree.predictions += branch.predictions
+  }
+  return tree
+}
 
 /**
- * Tokens of the trunk of `samples`: those all have in common and none trains, less the last one, which each branch repeats. 0 when there is nothing to
- * share. A trained token always stays in its sample's branch, since each sample has its own advantage.
+ * Tokens of the trunk of `samples`: those all have in common and none trains. 0 when there is nothing to share. A trained token always stays in its
+ * sample's branch, since each sample has its own advantage, and so does the last token of each.
  *
  * @example
- * sharedTokens(samplesOf([1, 2, 3, 8], [1, 2, 3, 9])) // 2, where the prompt is 1 2 3
+ * sharedTokens(samplesOf([1, 2, 3, 8], [1, 2, 3, 9])) // 3, where the prompt is 1 2 3
  */
 export function sharedTokens(samples: readonly Packable[]): number {
   const first = samples[0]
@@ -39,13 +57,13 @@ export function sharedTokens(samples: readonly Packable[]): number {
     while (matched < common && tokenIds[matched] === first.tokenIds[matched]) matched++
     common = matched
   }
-  return Math.max(0, common - 1)
+  return common
 }
 
-/** Tokens before the first trained one, and fewer than all, so that a branch is never empty. */
-function untrainedStart({ lossMask }: Packable): number {
-  const first = lossMask.indexOf(1)
-  return first === -1 ? lossMask.length : first
+/** Tokens before the first trained one, and fewer than all, so that each sample has a prediction behind the trunk. */
+function untrainedStart(sample: Packable): number {
+  const first = sample.lossMask.indexOf(1)
+  return first === -1 ? inputTokens(sample) : first
 }
 
 /** Samples of one group, longest first, and the tokens of their trunk. */
@@ -59,7 +77,7 @@ export function sharingGroups<S extends Packable>(samples: readonly S[]): readon
   return [...Map.groupBy(samples, ({ groupId }) => groupId).values()].map((members) => ({ members, shared: sharedTokens(members) }))
 }
 
-/** Trees of all groups, each cut where it would pass `longest` tokens: every part then has a trunk of its own. */
+/** Trees of all groups, each cut where it would not fit a row of length `longest`: every part then has a trunk of its own. */
 export function cutGroups<S extends Packable>(groups: readonly SharingGroup<S>[], longest: number, mostPerTree: number): SampleTree<S>[] {
   return groups.flatMap((group) => cutGroup(group, longest, mostPerTree))
 }
@@ -69,15 +87,18 @@ function cutGroup<S extends Packable>({ members, shared }: SharingGroup<S>, long
   const trees: S[][] = []
   let open: S[] = []
   let tokens = shared
+  let predictions = 0
   for (const sample of members) {
-    const branch = sample.tokenIds.length - shared
-    if (open.length > 0 && (tokens + branch > longest || open.length >= mostPerTree)) {
+    const branch = branchOf(shared, sample)
+    if (open.length > 0 && (tokens + branch.tokens > longest || predictions + branch.predictions > longest || open.length >= mostPerTree)) {
       trees.push(open)
       open = []
       tokens = shared
+      predictions = 0
     }
     open.push(sample)
-    tokens += branch
+    tokens += branch.tokens
+    predictions += branch.predictions
   }
   trees.push(open)
   return trees.map((part) => treeOf(part.length === 1 ? 0 : shared, part))

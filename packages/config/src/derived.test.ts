@@ -101,8 +101,8 @@ describe("token budget", () => {
     const config = resolveConfig({ ...minimal, train: { tokenBudget: 512 } })
     expect(tokenBudget(config, 4096)).toEqual({ value: 512, because: "train.tokenBudget" })
     expect(configWarnings(config).map(({ path }) => path)).toEqual(["train.tokenBudget"])
-    expect(configWarnings(config)[0]?.message).toContain("512 + 512 = 1024; longer rows are dropped, and counted")
-    expect(configWarnings(resolveConfig({ ...minimal, train: { tokenBudget: 1024 } }))).toEqual([])
+    expect(configWarnings(config)[0]?.message).toContain("512 + 512 - 1 = 1023; longer rows are dropped, and counted")
+    expect(configWarnings(resolveConfig({ ...minimal, train: { tokenBudget: 1023 } }))).toEqual([])
   })
 
   test("unset, it is what the servers allow", () => {

@@ -10,11 +10,12 @@ export interface ConfigWarning {
 export function configWarnings(config: RunConfig): readonly ConfigWarning[] {
   const { train, data, rollout, transfer, inference, staleness, objective } = config
   const warnings: ConfigWarning[] = []
-  const longest = data.maxPromptTokens + rollout.maxCompletionTokens
+  // The last token of a completion is not forwarded.
+  const longest = data.maxPromptTokens + rollout.maxCompletionTokens - 1
   if (train.tokenBudget !== "auto" && train.tokenBudget < longest)
     warnings.push({
       path: "train.tokenBudget",
-      message: `${train.tokenBudget} tokens are fewer than the longest row, ${data.maxPromptTokens} + ${rollout.maxCompletionTokens} = ${longest}; longer rows are dropped, and counted.`,
+      message: `${train.tokenBudget} tokens are fewer than the longest row, ${data.maxPromptTokens} + ${rollout.maxCompletionTokens} - 1 = ${longest}; longer rows are dropped, and counted.`,
     })
   if (transfer.kind === "none" && !inference.colocated)
     warnings.push({

@@ -17,9 +17,9 @@ export interface TrainerBackend {
   forwardBackward(batch: MicroBatch, objective: ObjectiveSpec): Promise<ObjectiveMetrics>
   /** Applies the accumulated gradients and clears them. A non-finite norm changes nothing and reports `skipped`. */
   optimStep(step: OptimizerStep): Promise<{ readonly gradNorm: number; readonly skipped: boolean }>
-  /** Log-probs of every token given its prefix, logits divided by `temperature`; entry 0 of a row is 0, those of untrained tokens of a packed row say nothing. One array per row, of the padded length. */
+  /** Log-prob of the token of every prediction of the batch, logits divided by `temperature`; those of padding say nothing. One array per row, of the padded length. */
   logProbs(batch: MicroBatch, which: "policy" | "reference", temperature: number): Promise<Float32Array[]>
-  /** Entropy of the policy's distribution of every token given its prefix, nats, in the form of {@link logProbs}. */
+  /** Entropy of the policy's distribution at every prediction, nats, in the form of {@link logProbs}. */
   entropies(batch: MicroBatch, temperature: number): Promise<Float32Array[]>
   /** Reference = mix * policy + (1 - mix) * reference; from now on checkpoints hold the reference too. */
   moveReference(mix: number): Promise<void>

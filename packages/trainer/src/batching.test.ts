@@ -23,12 +23,13 @@ test("a fixed number of completions takes the place of the budget, in a planner 
   const options = plannerOptions(configOf({ samplesPerBatch: 6 }), facts)
   expect(options).toMatchObject({ samplesPerBatch: 6, packing: "auto" })
   expect(options.tokenBudget).toBeUndefined()
-  expect(createStepPlanner(options).longest).toBe(152)
+  expect(createStepPlanner(options).longest).toBe(153)
 })
 
 test("lanes of the backend reach the planner; rows that fit are those of the longest samples", () => {
   expect(plannerOptions(configOf(), { ...facts, backend: { packing: cost, lanes: 2 } }).lanes).toBe(2)
   expect(rowsThatFit(plannerOptions(configOf(), facts))).toBe(27)
   expect(rowsThatFit(plannerOptions(configOf({ tokenBudget: 100 }), facts))).toBe(1)
+  expect(rowsThatFit(plannerOptions(configOf({ tokenBudget: 298 }), facts))).toBe(2)
   expect(rowsThatFit(plannerOptions(configOf({ samplesPerBatch: 6 }), facts))).toBe(6)
 })

@@ -1,5 +1,5 @@
 // From the config to how the steps of a run are cut into micro-batches.
-import type { StepPlannerOptions } from "@cohort/batching"
+import { rowsOfLongest, type StepPlannerOptions } from "@cohort/batching"
 import { type RunConfig, tokenBudget } from "@cohort/config"
 import { CohortError } from "@cohort/errors"
 import type { TrainerBackend } from "./backend.ts"
@@ -35,5 +35,5 @@ export function plannerOptions(config: RunConfig, { backend, maxModelLength, mul
 
 /** Rows that every micro-batch has room for, those of the longest samples too. */
 export function rowsThatFit({ maxLength, tokenBudget, samplesPerBatch }: StepPlannerOptions): number {
-  return samplesPerBatch ?? Math.max(1, Math.floor(tokenBudget! / maxLength))
+  return samplesPerBatch ?? rowsOfLongest(maxLength, tokenBudget!)
 }

@@ -17,7 +17,7 @@ describe.skipIf(library.status !== "found")("KL in the reward", () => {
       samples: group.samples.map((sample, member) => {
         const [logProbs] = backend.logProbs(collate([sample], { rows: 1, length: 8 }), "policy", 1)
         const gap = gaps[index * 2 + member]!
-        return { ...sample, behaviorLogProbs: Float32Array.from(sample.lossMask, (trained, at) => (trained === 1 ? logProbs![at]! + gap[at - 2]! : 0)) }
+        return { ...sample, behaviorLogProbs: Float32Array.from(sample.lossMask, (trained, at) => (trained === 1 ? logProbs![at - 1]! + gap[at - 2]! : 0)) }
       }),
     }))
     backend.close()

@@ -25,7 +25,7 @@ const freshness: Freshness = freshnessOf(groups.flatMap(({ samples }) => samples
 const figures: StepFigures = {
   version: 7, groups, freshness, queued: freshnessOf(waiting.flatMap(({ samples }) => samples), 8),
   metrics: { ...EMPTY_METRICS, tokens: 16 },
-  batch: { batches: 1, samples: 4, groups: 2, trainedTokens: 16, forwardedTokens: 20, realTokens: 30, paddedTokens: 40, imbalance: 1, droppedOverBudget: 1 },
+  batch: { batches: 1, samples: 4, groups: 2, trainedTokens: 16, forwardedTokens: 20, realTokens: 34, paddedTokens: 40, imbalance: 1, droppedOverBudget: 1 },
   account: { compute: 1, weightSync: 2, generation: 3, rewards: 4, tools: 5, pacing: 6, backPressure: 7, paused: 8, between: 9, other: 10 },
   bias: { ended: 100, trained: 90, length: 0.9, duration: 0.8, durationP90: 0.7, environments: { shell: 1.1 }, alarm: null },
   drops: { groups: { zero_spread: 3, surplus: 2 }, rollouts: { reward_failed: 1 } },

@@ -1,6 +1,6 @@
 // The training step of the embedded backend: forward and backward of one micro-batch, and the optimizer's update, over weights, gradients
 // and moments that stay resident. Where the runtime has lanes, each computes a part: of the rows, or of the parameters.
-import { addN, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
+import { addN, gather, keep, mul, reshape, scalar, slice, tensor, type Tensor, tensor1d, tidy, valueAndGrads, type Scalar, type Tensor1D } from "@tensorflow/tfjs-core"
 import { type MicroBatch, splitRows } from "@cohort/batching"
 import { addMetrics, objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
 import { type AdamWSettings, adamW, globalNorm, HEAD_CHUNKS_FROM, hiddenStates, type ModelConfig, type Parameters, tokenScores, type Weights } from "@cohort/model"
@@ -33,8 +33,8 @@ export interface TrainStep {
   /** Applies and clears the window's gradients. */
   optimStep(step: OptimizerStep): { gradNorm: number; skipped: boolean }
   /**
-   * Log-prob of each token given its prefix, or the entropy of the distribution that it is from, [rows * length]; 0 for the first token of a row. Where a
-   * row holds several samples it says nothing about their untrained first tokens. `name` keeps the compiled functions of different weights apart.
+   * Of each prediction of the batch, [rows * length], the log-prob of its token, or the entropy of the distribution that it is from; those of padding say
+   * nothing. `name` keeps the compiled functions of different weights apart.
    */
   score(what: "logProbs" | "entropies", name: string, batch: MicroBatch, temperature: number, weights: () => Weights, form: StepForm): Float32Array
   dispose(): void
@@ -73,7 +73,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     const scalarNames = Object.keys(objectiveScalars(spec))
     const entropy = objectiveNeeds(spec).entropy ? "trained" : settings.entropy ? "measured" : "none"
     return runtime.compile(
-      (ids_BT, positions_BT, targets_N, floats_CN, scalars_K, visibleUntil_BT, sequence_N) => {
+      (ids_BT, positions_BT, targets_N, floats_CN, scalars_K, visibleUntil_BT, source_N, sequence_N) => {
         const [rows, length] = ids_BT!.shape as [number, number]
         const size = rows * length
         const column = (name: BatchColumn): Tensor1D => reshape(slice(floats_CN!, [columns.indexOf(name), 0], [1, size]), [size])
@@ -84,7 +84,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
         let metrics: Tensor | undefined
         const gradient = valueAndGrads((...values: Tensor[]) => {
           const weights = { ...current, ...Object.fromEntries(names.map((name, i) => [name, values[i]!])) }
-          const hidden_ND = hiddenStates(config, weights, ids_BT!, positions_BT!, visibleUntil_BT)
+          const hidden_ND = predictingStates(hiddenStates(config, weights, ids_BT!, positions_BT!, visibleUntil_BT), source_N)
           const { logProbs_N, entropies_N } = tokenScores(config, weights, hidden_ND, targets_N!, { ...head, temperature, entropy })
           const output = policyObjective(spec, {
             rows,
@@ -192,26 +192,25 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     score(what, name, batch, temperature, weights, form) {
       const run = cached(`${what} ${name} ${form.mode} ${form.precision}`, () =>
         runtime.compile(
-          (ids_BT, positions_BT, targets_N, temperature_0, visibleUntil_BT) => {
+          (ids_BT, positions_BT, targets_N, temperature_0, visibleUntil_BT, source_N) => {
             const values = weights()
-            const hidden_ND = hiddenStates(config, values, ids_BT!, positions_BT!, visibleUntil_BT)
+            const hidden_ND = predictingStates(hiddenStates(config, values, ids_BT!, positions_BT!, visibleUntil_BT), source_N)
             const { logProbs_N, entropies_N } = tokenScores(config, values, hidden_ND, targets_N!, { ...head, temperature: temperature_0!, entropy: what === "logProbs" ? "none" : "measured" })
             return [entropies_N ?? logProbs_N]
           },
           { name: what, mode: form.mode, precision: form.precision },
         ),
       )
-      const { length } = batch
-      const out = new Float32Array(batch.rows * length)
+      const out = new Float32Array(batch.rows * batch.length)
       tidy(() => {
         const results = inLanes(runtime, splitRows(batch, lanes), (part) => {
           const inputs = upload(part, [])
-          return run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature), ...inputs.packed.slice(0, 1))[0]!
+          return run(inputs.ids, inputs.positions, inputs.targets, scalar(temperature), ...inputs.packed.slice(0, 2))[0]!
         })
         let start = 0
         for (const values of results) {
-          const predicted = values.dataSync() as Float32Array
-          for (let from = 0; from < predicted.length; from += length, start += length) out.set(predicted.subarray(from, from + length - 1), start + 1)
+          out.set(values.dataSync() as Float32Array, start)
+          start += values.size
         }
       })
       return out
@@ -226,16 +225,21 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
   return step
 }
 
+/** Hidden states [N, D] in the order of the predictions: of the token that makes each, where that is not the token in the same place. */
+function predictingStates(hidden_ND: Tensor, source_N: Tensor | undefined): Tensor {
+  return source_N === undefined ? hidden_ND : gather(hidden_ND, source_N as Tensor1D)
+}
+
 interface BatchTensors {
   readonly ids: Tensor
   readonly positions: Tensor
   readonly targets: Tensor
   readonly floats: Tensor
-  /** Of rows that hold several samples: until where each token is seen [rows, length], and the sample that each position predicts for [N]. */
+  /** Of rows that hold several samples: until where each token is seen [rows, length]; of each prediction its token's place among all of them [N], and its sample [N]. */
   readonly packed: readonly Tensor[]
 }
 
-/** Per-token arrays of a batch that the step reads. */
+/** Per-prediction arrays of a batch that the step reads as numbers. */
 type BatchColumn = "lossMask" | "behaviorLogProbs" | "advantages" | "weights" | "referenceLogProbs" | "proximalLogProbs" | "ages"
 
 function columnsOf(batch: MicroBatch): readonly BatchColumn[] {
@@ -243,31 +247,24 @@ function columnsOf(batch: MicroBatch): readonly BatchColumn[] {
   return ["lossMask", "behaviorLogProbs", "advantages", "weights", ...optional]
 }
 
-/**
- * The tensors of a batch, of the scope around. Position p of a row predicts token p + 1, so everything that belongs to a token moves one place to the left; the last position
- * of a row predicts nothing. Until where a token is seen belongs to the position itself and stays.
- */
+/** The tensors of a batch, of the scope around. */
 function upload(batch: MicroBatch, columns: readonly BatchColumn[]): BatchTensors {
-  const { rows, length } = batch
+  const { rows, length, packed } = batch
   const size = rows * length
   const floats = new Float32Array(columns.length * size)
-  columns.forEach((name, column) => {
-    const values = batch[name]!
-    for (let i = 1; i < size; i++) if (i % length !== 0) floats[column * size + i - 1] = values[i]!
-  })
+  columns.forEach((name, column) => floats.set(batch[name]!, column * size))
   return {
     ids: tensor(batch.tokenIds, [rows, length], "int32"),
     positions: tensor(batch.positions, [rows, length], "int32"),
-    targets: tensor1d(movedLeft(batch.tokenIds, length, 0), "int32"),
+    targets: tensor1d(batch.targets, "int32"),
     floats: tensor(floats, [columns.length, size]),
-    packed: batch.packed === undefined ? [] : [tensor(batch.packed.visibleUntil, [rows, length], "int32"), tensor1d(movedLeft(batch.packed.sequence, length, -1), "int32")],
+    packed:
+      packed === undefined
+        ? []
+        : [
+            tensor(packed.visibleUntil, [rows, length], "int32"),
+            tensor1d(packed.source.map((index, at) => at - (at % length) + index), "int32"),
+            tensor1d(packed.sequence, "int32"),
+          ],
   }
-}
-
-/** Each row one place to the left; `last` where nothing is predicted. */
-function movedLeft(values: Int32Array, length: number, last: number): Int32Array {
-  const moved = new Int32Array(values.length)
-  moved.set(values.subarray(1))
-  for (let i = length - 1; i < moved.length; i += length) moved[i] = last
-  return moved
 }
