@@ -5,6 +5,7 @@ import { collate } from "./collate.ts"
 import { collatePacked } from "./collate-packed.ts"
 import type { BatchFacts } from "./definitions.ts"
 import { type BatchShape, bucketLadder, longestInputs } from "./ladder.ts"
+import { likelySteps } from "./likely-steps.ts"
 import { createPacker, packStats, SAMPLES_PER_ROW } from "./pack.ts"
 import { type CostModel, coverCost, DEFAULT_COST, planBatches } from "./plan.ts"
 import { inputTokens, type MicroBatch, type Sample } from "./sample.ts"
@@ -56,8 +57,8 @@ interface Shape extends BatchShape {
 
 const nameOf = ({ packed, rows, length }: Shape): string => `${packed ? "packed" : "rows"} ${rows}x${length}`
 
-/** At the first use of all, shapes this close to the cheapest count as equal, so that runs alike find their shape in the compiler's cache. */
-const FIRST_TOLERANCE = 1.05
+/** Shapes this close to the cheapest count as equal, so that runs alike find theirs in the compiler's cache. */
+const TOLERANCE = 1.02
 
 /**
  * Plans the steps of one run; keeps state between them. Every sample within the budget is in exactly one row of one micro-batch, and a step has all
@@ -96,20 +97,27 @@ export function createStepPlanner(options: StepPlannerOptions): StepPlanner {
   }
 
   /** The shapes that this step may use; the cheapest cut into them is made afterwards. */
-  function choose(cutter: Cutter): readonly Shape[] {
+  function choose(samples: readonly Sample[], cutter: Cutter): readonly Shape[] {
     const current = cutter.costOf(used)
-    const others = addable(cutter.longest).map((shape) => ({ shape, cost: cutter.costOf([...used, shape]) }))
-    const least = Math.min(...others.map((other) => other.cost))
-    if (current === Infinity) {
-      // The pool covers every length that is allowed, so there is one.
-      const close = others.filter((other) => other.cost <= least * FIRST_TOLERANCE)
-      return [...used, close.reduce((best, other) => (sizeOf(other.shape) > sizeOf(best.shape) ? other : best)).shape]
-    }
+    const shapes = addable(cutter.longest)
+    // The pool covers every length that is allowed, so there is one.
+    if (current === Infinity) return [...used, best(samples, cutter, shapes)]
+    const costs = shapes.map((shape) => cutter.costOf([...used, shape]))
+    const least = Math.min(...costs)
     if (least >= current) return used
     owed += current - least
     if (owed < cost.perShape) return used
     owed = 0
-    return [...used, others.find((other) => other.cost === least)!.shape]
+    return [...used, best(samples, cutter, shapes.filter((_, index) => costs[index]! < current))]
+  }
+
+  /** The shape that costs least over this step and those that are likely to follow. */
+  function best(samples: readonly Sample[], cutter: Cutter, shapes: readonly Shape[]): Shape {
+    const cutters = [cutter, ...likelySteps(samples).map((step) => createCutter(step, cost, undefined))]
+    const costs = shapes.map((shape) => cutters.reduce((sum, each) => sum + each.costOf([...used, shape]), 0))
+    const least = Math.min(...costs)
+    const close = shapes.filter((_, index) => costs[index]! <= least * TOLERANCE)
+    return close.reduce((largest, shape) => (sizeOf(shape) > sizeOf(largest) ? shape : largest))
   }
 
   return {
@@ -118,7 +126,7 @@ export function createStepPlanner(options: StepPlannerOptions): StepPlanner {
       const kept = samples.filter((sample) => inputTokens(sample) <= longest)
       const droppedOverBudget = samples.filter((sample) => inputTokens(sample) > longest)
       const cutter = createCutter(kept, cost, version)
-      const cut = cutter.cut(kept.length === 0 ? [] : choose(cutter))
+      const cut = cutter.cut(kept.length === 0 ? [] : choose(kept, cutter))
       const names = new Set(used.map(nameOf))
       for (const shape of cut.shapes) if (!names.has(nameOf(shape))) used.push(shape)
       return { ...cut, kept, droppedOverBudget, facts: factsOf(cut, kept, droppedOverBudget.length) }
