@@ -6,7 +6,7 @@ import type { Known } from "./binding.ts"
 import { wrap } from "./compile.ts"
 import { DType } from "./dtype.ts"
 import type { TensorflowBackend } from "./tensorflow-backend.ts"
-import { describe } from "./trace.ts"
+import { currentTrace, describe } from "./trace.ts"
 
 export const attr = {
   type: (name: string, value: number): Attribute => ({ name, type: AttributeKind.type, value }),
@@ -36,6 +36,11 @@ export function createRawOps(backend: TensorflowBackend) {
     scoped((x: Tensor, axis: number, keepDims: boolean = false): Tensor => one(op, [x, ints([axis])], [attr.type("T", dtypeOf(x)), attr.type("Tidx", DType.int32), attr.bool("keep_dims", keepDims)]))
   const cast = (x: Tensor, dtype: number): Tensor =>
     dtypeOf(x) === dtype ? x : one("Cast", [x], [attr.type("SrcT", dtypeOf(x)), attr.type("DstT", dtype), attr.bool("Truncate", false)])
+  /** In a trace the bf16 tensor that float32 `x` was cast from, which holds the same values in half the memory; `x` itself where there is none. */
+  const narrowest = (x: Tensor): Tensor => {
+    const source = currentTrace(binding)?.sourceOf(backend.idOf(x))
+    return source === undefined ? x : wrap(backend, source)
+  }
   return {
     one,
     many,
@@ -43,6 +48,7 @@ export function createRawOps(backend: TensorflowBackend) {
     ints,
     int,
     cast,
+    narrowest,
     add: binary("AddV2"),
     sub: binary("Sub"),
     mul: binary("Mul"),
@@ -89,11 +95,12 @@ export function createRawOps(backend: TensorflowBackend) {
     /**
      * [M, K] x [N, K]^T by a kernel of oneDNN's that rearranges `b` at its first run and keeps that copy for all later ones, so in a
      * compiled function `b` must not change before its `forgetKernels()`. CPU only.
+     * @param bias [N], which the kernel adds; zeros when absent. In a loop, give it some from outside: what the body makes is made at every turn.
      */
-    packedMatMul: scoped((a: Tensor, b: Tensor): Tensor => {
+    packedMatMul: scoped((a: Tensor, b: Tensor, bias?: Tensor): Tensor => {
       const T = dtypeOf(b)
-      const zeros = one("Fill", [ints([b.shape[0]!]), cast(scalar(0), T)], [attr.type("T", T), attr.type("index_type", DType.int32)])
-      return one("_MklNativeFusedMatMul", [a, b, zeros], [
+      const added = bias ?? one("Fill", [ints([b.shape[0]!]), cast(scalar(0), T)], [attr.type("T", T), attr.type("index_type", DType.int32)])
+      return one("_MklNativeFusedMatMul", [a, b, added], [
         attr.bool("transpose_a", false), attr.bool("transpose_b", true), attr.type("T", T), attr.strings("fused_ops", ["BiasAdd"]),
         attr.bool("is_filter_const", true), attr.string("_kernel", "MklNameChangeOp"),
       ])

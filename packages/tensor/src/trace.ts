@@ -61,6 +61,9 @@ export class Trace implements Recorder {
   readonly #parent: Recorder | undefined
   /** Latest value of each variable that was read or assigned, by the id of its handle. */
   readonly #variables = new Map<number, { value: TensorMeta; read: number | undefined; dirty: boolean }>()
+  /** bf16 nodes made of float32 ones, by the id of the latter; and the other way round, with whether the float32 one was used yet. */
+  readonly #narrowed = new Map<number, TensorMeta>()
+  readonly #widened = new Map<number, { readonly source: TensorMeta; used: boolean }>()
   #count = 0
   #ended = false
   #closed = false
@@ -161,8 +164,47 @@ export class Trace implements Recorder {
   }
 
   record(op: string, attributes: readonly Attribute[], inputs: readonly number[], outputs: number): TensorMeta[] {
-    const made = this.#add(op, attributes, inputs)
+    if (op === "Cast") return [this.#cast(attributes, inputs[0]!)]
+    const made = this.#add(op, attributes, inputs.map((id) => this.#fresh(id)))
     return Array.from({ length: outputs }, (_, i) => this.#output(made, i))
+  }
+
+  /** The bf16 node that float32 node `id` was widened from. */
+  sourceOf(id: number): TensorMeta | undefined {
+    return this.#widened.get(id)?.source
+  }
+
+  /**
+   * A cast of bf16 that is there already: what was widened is narrowed to what it was, and what was narrowed once is not narrowed again. A cluster of
+   * XLA's returns each of two equal casts, one as a copy of the other.
+   */
+  #cast(attributes: readonly Attribute[], input: number): TensorMeta {
+    const id = this.node(input)
+    const to = attributes.find(({ name }) => name === "DstT")?.value
+    const from = nodes.get(id)!
+    const narrows = from.dtype === DType.float32 && to === DType.bfloat16
+    const there = narrows ? (this.#widened.get(id)?.source ?? this.#narrowed.get(id)) : undefined
+    if (there !== undefined) return there
+    const made = this.#output(this.#add("Cast", attributes, [id]), 0)
+    if (narrows) this.#narrowed.set(id, made)
+    if (from.dtype === DType.bfloat16 && to === DType.float32) this.#widened.set(made.id, { source: { id, shape: from.shape, dtype: from.dtype }, used: false })
+    return made
+  }
+
+  /**
+   * What was widened is widened anew for each further op that takes it: done within that op's cluster it costs nothing, while between clusters, as from the
+   * forward to the backward pass, the bf16 tensor is half as large.
+   */
+  #fresh(input: number): number {
+    const id = this.node(input)
+    const widened = this.#widened.get(id)
+    if (widened === undefined) return id
+    if (!widened.used) {
+      widened.used = true
+      return id
+    }
+    const attributes: Attribute[] = [{ name: "SrcT", type: AttributeKind.type, value: DType.bfloat16 }, { name: "DstT", type: AttributeKind.type, value: DType.float32 }, { name: "Truncate", type: AttributeKind.bool, value: false }]
+    return this.#output(this.#add("Cast", attributes, [widened.source.id]), 0).id
   }
 
   #add(op: string, attributes: readonly Attribute[], inputs: readonly number[], control?: number): Address {

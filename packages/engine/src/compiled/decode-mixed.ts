@@ -36,7 +36,9 @@ function decodeMixed(model: RunnerModel, shape: DecodeShape, parts: Parts, optio
   const outputs: Tensor[] = [filled(raw, [rows, columns], zero), filled(raw, [rows, columns], float(0))]
   if (variant.top > 0) outputs.push(filled(raw, [rows, columns, variant.top], zero), filled(raw, [rows, columns, variant.top], float(0)))
   if (given.seen !== undefined) outputs.push(given.seen)
-  const product = (x: Tensor, weight: Tensor): Tensor => (options.packed ? raw.packedMatMul(x, weight) : raw.matMul(x, weight, false, true))
+  const zeros = new Map<number, Tensor>()
+  if (options.packed) for (const { shape: [width = 0, ...rest] } of Object.values(weights)) if (rest.length === 1 && !zeros.has(width)) zeros.set(width, filled(raw, [width], raw.cast(float(0), dtype)))
+  const product = (x: Tensor, weight: Tensor): Tensor => (options.packed ? raw.packedMatMul(x, weight, zeros.get(weight.shape[0]!)) : raw.matMul(x, weight, false, true))
   /** Writes rows into a plane without copying it: nothing else reads the plane between its last use and this. */
   const write = (plane: Tensor, places: Tensor, values: Tensor): Tensor => raw.one("InplaceUpdate", [plane, places, values], [attributes.type("T", dtype)])
   const attend = (q: Tensor, keys: Tensor, values: Tensor, mask: Tensor): Tensor => {

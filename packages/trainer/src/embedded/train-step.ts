@@ -4,7 +4,7 @@ import { addN, gather, keep, mul, reshape, scalar, slice, tensor, type Tensor, t
 import { type MicroBatch, splitRows } from "@cohort/batching"
 import { addMetrics, objectiveKey, type ObjectiveMetrics, objectiveNeeds, objectiveScalars, type ObjectiveSpec, policyObjective, unpackMetrics } from "@cohort/loss"
 import { type AdamWSettings, adamW, globalNorm, HEAD_CHUNKS_FROM, hiddenStates, type ModelConfig, type Parameters, tokenScores, type Weights } from "@cohort/model"
-import { type CompiledFunction, type CompileMode, inLanes, type MatMulPrecision, type TensorRuntime, type Variable } from "@cohort/tensor"
+import { type CompiledFunction, type CompileMode, DType, inLanes, type MatMulPrecision, type TensorRuntime, type Variable } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { sharesOf } from "./shares.ts"
 
@@ -65,7 +65,8 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     return found
   }
   const { lanes } = runtime.info
-  const head = { raw: runtime.raw, chunksFrom: (settings.headChunksFrom ?? HEAD_CHUNKS_FROM) / lanes }
+  const { raw } = runtime
+  const head = { raw, chunksFrom: (settings.headChunksFrom ?? HEAD_CHUNKS_FROM) / lanes }
   let accumulating = false
 
   /** (a part of a batch) -> metrics, gradients. */
@@ -108,28 +109,32 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
         const { grads } = gradient(names.map((name) => current[name]!))
         const result = metrics!.clone()
         metrics!.dispose()
-        return [result, ...grads]
+        return [result, ...(raw === undefined ? grads : grads.map(raw.narrowest))]
       },
       { name: `forward and backward (${spec.kind})`, mode: form.mode, precision: form.precision },
     )
   }
 
-  /** (gradients of one part, of the next, ...) -> nothing: adds them up into the window's. No XLA, whose sums of whole tensors take one core. */
-  function compileCollect(parts: number, accumulate: boolean): CompiledFunction {
+  const shares = sharesOf(specs.map((spec) => spec.shape.reduce((size, dim) => size * dim, 1)), lanes)
+
+  /** Adds gradients of parts up into the window's, those of the parameters of one share: (of one part, of the next, ...) -> nothing. */
+  function compileCollect(share: readonly number[], parts: number, accumulate: boolean): CompiledFunction {
     return runtime.compile(
       (...given) => {
-        gradients.forEach((gradient, i) => {
-          const terms = Array.from({ length: parts }, (_, part) => given[part * gradients.length + i]!)
+        share.forEach((index, i) => {
+          const gradient = gradients[index]!
+          const terms = Array.from({ length: parts }, (_, part) => given[part * share.length + i]!).map((term) => (raw === undefined ? term : raw.cast(term, DType.float32)))
           if (accumulate) terms.unshift(gradient.value())
           gradient.assign(terms.length === 1 ? terms[0]! : addN(terms))
         })
         return []
       },
-      { name: "sum of gradients", mode: "graph", autoCluster: false },
+      // XLA reads and writes everything once but on one core, which is what a lane has.
+      { name: "sum of gradients", mode: lanes > 1 ? "xla" : "graph", autoCluster: false },
     )
   }
 
-  const norm = runtime.compile(() => [reshape(globalNorm(gradients.map((variable) => variable.value()), runtime.raw), [1])], { name: "gradient norm", mode: "graph" })
+  const norm = runtime.compile(() => [reshape(globalNorm(gradients.map((variable) => variable.value()), raw), [1])], { name: "gradient norm", mode: "graph" })
 
   const compileUpdate = (share: readonly number[]): CompiledFunction => runtime.compile(
     (scalars_4) => {
@@ -147,7 +152,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
     },
     { name: "optimizer step", mode: "xla" },
   )
-  const updates = sharesOf(specs.map((spec) => spec.shape.reduce((size, dim) => size * dim, 1)), lanes).map(compileUpdate)
+  const updates = shares.map(compileUpdate)
 
   const step: TrainStep = {
     moments: { first, second },
@@ -158,7 +163,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
       const samplesPerRow = batch.packed?.samplesPerRow ?? 0
       const run = cached(`${objectiveKey(spec)} ${columns.join(",")} ${form.mode} ${form.precision} ${samplesPerRow}`, () => compileForwardBackward(spec, form, columns, samplesPerRow))
       const parts = splitRows(batch, lanes)
-      const collect = cached(`collect ${parts.length} ${accumulating}`, () => compileCollect(parts.length, accumulating))
+      const collects = shares.map((share, i) => ({ share, add: cached(`collect ${i} ${parts.length} ${accumulating}`, () => compileCollect(share, parts.length, accumulating)) }))
       const vectors: ArrayLike<number>[] = []
       tidy(() => {
         const scalars = tensor1d([...Object.values(objectiveScalars(spec)), spec.temperature])
@@ -166,7 +171,7 @@ export function createTrainStep(runtime: TensorRuntime, model: TrainedModel, set
           const inputs = upload(part, columns)
           return run(inputs.ids, inputs.positions, inputs.targets, inputs.floats, scalars, ...inputs.packed)
         })
-        collect(...results.flatMap(([, ...partGradients]) => partGradients))
+        inLanes(runtime, collects, ({ share, add }) => add(...results.flatMap(([, ...partGradients]) => share.map((index) => partGradients[index]!))))
         for (const [metrics] of results) vectors.push(metrics!.dataSync())
       })
       accumulating = true
