@@ -1,13 +1,13 @@
 // Model folders: what is read, what is refused and by which name, and that a saved folder is read again.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { isCohortError } from "@cohort/errors"
-import { fromF32, openSafetensors, type TensorToWrite, writeSafetensors } from "@cohort/safetensors"
+import { checksumFile, fromF32, openSafetensors, type TensorToWrite, writeSafetensors } from "@cohort/safetensors"
 import { openRuntime, type TensorRuntime, toBfloat16 } from "@cohort/tensor"
 import { parseModelConfig } from "./config.ts"
-import { checkpointTensors, folderWarnings, openFolderValues, readModelConfig, saveModelFolder } from "./folder.ts"
+import { checkpointTensors, folderWarnings, openFolderValues, readModelConfig, saveModelFolder, writeCheckpointFile } from "./folder.ts"
 import { parameterCount, parameterLayout } from "./layout.ts"
 import { loadOptimizerState, saveOptimizerState } from "./optimizer-state.ts"
 import { createPolicy, randomValues } from "./policy.ts"
@@ -190,6 +190,27 @@ test("matrices are given as bf16 where that is asked for, rounded as a reader wo
   const opened = openFolderValues(folder, config)
   for (const { name, dtype } of given) expect(opened.words(name)).toEqual(dtype === "BF16" ? toBfloat16(policy.read(name)) : undefined)
   opened.close()
+  policy.dispose()
+})
+
+test("a file written straight from the parameters holds what they give one by one, and a failure leaves none", async () => {
+  const policy = createPolicy(runtime, config, randomValues(config, 5))
+  for (const matrices of ["f32", "bf16"] as const) {
+    const path = join(folder, `direct-${matrices}.safetensors`)
+    const { bytes, checksum } = writeCheckpointFile(path, policy, { matrices, metadata: { format: "pt" } })
+    expect({ bytes, checksum }).toEqual({ bytes: Bun.file(path).size, checksum: await checksumFile(path) })
+    using file = openSafetensors(path)
+    const given = [...checkpointTensors(policy, { matrices })]
+    expect(file.names.toSorted()).toEqual(given.map(({ name }) => name).toSorted())
+    for (const { name, dtype, shape, bytes: own } of given) {
+      expect(file.info(name)).toMatchObject({ dtype, shape })
+      expect(Buffer.from(file.bytes(name)).equals(Buffer.from(own))).toBe(true)
+    }
+  }
+  const path = join(folder, "broken.safetensors")
+  const broken = { specs: policy.specs, variables: policy.variables.map((variable, i) => (i === 2 ? { ...variable, withBytes: () => { throw new Error("no value") } } : variable)) }
+  expect(() => writeCheckpointFile(path, broken, { metadata: {} })).toThrow("no value")
+  expect(existsSync(path)).toBe(false)
   policy.dispose()
 })
 

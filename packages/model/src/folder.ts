@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { CohortError, toCohortError } from "@cohort/errors"
-import { fromF32, halfWords, type ModelWeights, openModelWeights, writeSafetensors } from "@cohort/safetensors"
+import { createSafetensors, fromF32, halfWords, type ModelWeights, openModelWeights, type WrittenFile, writeSafetensors } from "@cohort/safetensors"
 import { type ModelConfig, parseModelConfig } from "./config.ts"
 import { writeJson } from "./json-file.ts"
 import { parameterLayout, type ParameterSpec } from "./layout.ts"
@@ -134,7 +134,7 @@ export function* checkpointTensors({ specs, variables }: Pick<Parameters, "specs
     const width = half ? 2 : 4
     const bytes = new Uint8Array(new SharedArrayBuffer(sizeOf(spec.shape) * width))
     const values = options.dataOf?.(i)
-    if (values === undefined) variables[i]!.copyTo(bytes, half ? "bf16" : "f32")
+    if (values === undefined) variables[i]!.withBytes(half ? "bf16" : "f32", (own) => bytes.set(own))
     else bytes.set(fromF32(values, half ? "BF16" : "F32"))
     let begin = 0
     for (const part of spec.parts) {
@@ -142,6 +142,34 @@ export function* checkpointTensors({ specs, variables }: Pick<Parameters, "specs
       yield { name: part.checkpointName, dtype: half ? "BF16" : "F32", shape: part.shape, bytes: bytes.subarray(begin, begin + size) }
       begin += size
     }
+  }
+}
+
+/** Options of {@link writeCheckpointFile}. */
+export interface CheckpointFileOptions extends Pick<CheckpointOptions, "matrices"> {
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+/**
+ * Writes the tensors of resident parameters into a new safetensors file, straight from the runtime's memory: float32 ones first, else in the order of
+ * their layout. Nothing is left at `path` when it fails.
+ *
+ * @returns size and CRC-32 of the file
+ * @throws CohortError `disk_full`, `file_invalid`, `tensor_failed` for parameters that are kept as bf16 for inference
+ */
+export function writeCheckpointFile(path: string, { specs, variables }: Pick<Parameters, "specs" | "variables">, { matrices, metadata }: CheckpointFileOptions): WrittenFile {
+  const isHalf = (spec: ParameterSpec): boolean => matrices === "bf16" && spec.shape.length === 2
+  // Wide types first: each tensor then begins at a multiple of its elements' size.
+  const order = [...specs.keys()].toSorted((a, b) => Number(isHalf(specs[a]!)) - Number(isHalf(specs[b]!)))
+  const infos = order.flatMap((i) => specs[i]!.parts.map((part) => ({ name: part.checkpointName, dtype: isHalf(specs[i]!) ? "BF16" as const : "F32" as const, shape: part.shape })))
+  const file = createSafetensors(path, infos, metadata)
+  try {
+    // The parts of a parameter lie in it one after the other, as in the file.
+    for (const i of order) variables[i]!.withBytes(isHalf(specs[i]!) ? "bf16" : "f32", file.append)
+    return file.finish()
+  } catch (cause) {
+    file.discard()
+    throw toCohortError(cause, "file_invalid", `writing ${path}`)
   }
 }
 

@@ -1,7 +1,7 @@
 export * from "./adamw.ts"
 export { type ModelConfig, parseModelConfig } from "./config.ts"
 export * from "./adapter-folder.ts"
-export { checkpointTensors, type FolderValues, folderWarnings, openFolderValues, readModelConfig, saveModelFolder, type TensorBytes } from "./folder.ts"
+export { type CheckpointFileOptions, checkpointTensors, type FolderValues, folderWarnings, openFolderValues, readModelConfig, saveModelFolder, type TensorBytes, writeCheckpointFile } from "./folder.ts"
 export * from "./locate.ts"
 export * from "./head-log-probs.ts"
 export { hiddenStates, logits, nextTokens, type Weights } from "./forward.ts"

@@ -12,6 +12,9 @@ export interface TensorToWrite {
   readonly bytes: Uint8Array
 }
 
+/** What the header tells of a tensor. */
+export type TensorInfo = Omit<TensorToWrite, "bytes">
+
 export interface Layout {
   /** Length word and header, padded with spaces to a multiple of 8. */
   readonly head: Uint8Array
@@ -27,6 +30,20 @@ export interface Layout {
  */
 export function layOut(tensors: Iterable<TensorToWrite>, metadata: Readonly<Record<string, string>> = {}): Layout {
   const sorted = [...tensors].toSorted((a, b) => dtypeRank(a.dtype) - dtypeRank(b.dtype) || compareUtf8(a.name, b.name))
+  for (const { name, dtype, shape, bytes } of sorted) {
+    const expected = byteLengthOf(dtype, shape)
+    if (expected !== bytes.length) fail(`tensor "${name}": shape [${shape.join(", ")}] of ${dtype} needs ${expected ?? "an unaddressable number of"} bytes, got ${bytes.length}`)
+  }
+  const { head, dataBytes } = headOf(sorted, metadata)
+  return { head, tensors: sorted, totalBytes: head.length + dataBytes }
+}
+
+/**
+ * The header of tensors that follow one another as given.
+ *
+ * @throws CohortError `file_invalid` for a name given twice, a reserved name, an unknown dtype or a size that is none
+ */
+export function headOf(tensors: readonly TensorInfo[], metadata: Readonly<Record<string, string>>): { readonly head: Uint8Array; readonly dataBytes: number } {
   const fields: string[] = []
   const keys = Object.keys(metadata).toSorted(compareUtf8)
   if (keys.length > 0) {
@@ -34,27 +51,23 @@ export function layOut(tensors: Iterable<TensorToWrite>, metadata: Readonly<Reco
   }
   const seen = new Set<string>()
   let offset = 0
-  for (const tensor of sorted) {
-    check(tensor, seen)
+  for (const tensor of tensors) {
+    const end = offset + checkedSize(tensor, seen)
     seen.add(tensor.name)
-    const end = offset + tensor.bytes.length
     const entry = { dtype: tensor.dtype, shape: tensor.shape, data_offsets: [offset, end] }
     fields.push(`${JSON.stringify(tensor.name)}:${JSON.stringify(entry)}`)
     offset = end
   }
-  const head = frame(`{${fields.join(",")}}`)
-  return { head, tensors: sorted, totalBytes: head.length + offset }
+  return { head: frame(`{${fields.join(",")}}`), dataBytes: offset }
 }
 
-function check({ name, dtype, shape, bytes }: TensorToWrite, seen: ReadonlySet<string>): void {
+/** Bytes of a tensor that the format allows. */
+function checkedSize({ name, dtype, shape }: TensorInfo, seen: ReadonlySet<string>): number {
   if (seen.has(name)) fail(`tensor "${name}" was given twice`)
   if (name === "__metadata__") fail(`"__metadata__" is reserved and cannot name a tensor`)
   if (!isDtype(dtype)) fail(`tensor "${name}": unknown dtype ${String(dtype)}`)
   if (!shape.every((size) => Number.isSafeInteger(size) && size >= 0)) fail(`tensor "${name}": shape [${shape.join(", ")}]`)
-  const expected = byteLengthOf(dtype, shape)
-  if (expected !== bytes.length) {
-    fail(`tensor "${name}": shape [${shape.join(", ")}] of ${dtype} needs ${expected ?? "an unaddressable number of"} bytes, got ${bytes.length}`)
-  }
+  return byteLengthOf(dtype, shape) ?? fail(`tensor "${name}": shape [${shape.join(", ")}] of ${dtype} needs an unaddressable number of bytes`)
 }
 
 function frame(json: string): Uint8Array {

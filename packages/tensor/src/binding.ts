@@ -216,14 +216,13 @@ export function createBinding(library: Library, options: ContextOptions) {
           return copy
       }
     },
-    /** Copies the bytes of a tensor to `target`, which must have its size. */
-    copyTensorTo(id: number, target: Uint8Array): void {
+    /** Shows the bytes of a tensor to `use`, which must not keep them. */
+    withTensorBytes(id: number, use: (bytes: Uint8Array) => void): void {
       const tensor = c.TFE_TensorHandleResolve(entry(id).handle, status) as Address
       check("read")
       try {
         const bytes = Number(c.TF_TensorByteSize(tensor))
-        if (bytes !== target.length) throw new CohortError("tensor_failed", `a tensor of ${bytes} bytes does not fit ${target.length}`)
-        if (bytes > 0) target.set(library.view(c.TF_TensorData(tensor) as Address, bytes))
+        use(bytes === 0 ? new Uint8Array(0) : library.view(c.TF_TensorData(tensor) as Address, bytes))
       } finally {
         c.TF_DeleteTensor(tensor)
       }

@@ -1,5 +1,4 @@
 // The tensor runtime: one face over libtensorflow and the two backends that tfjs brings itself.
-import { CohortError } from "@cohort/errors"
 import { keep, memory, tensor, Tensor, tidy } from "@tensorflow/tfjs-core"
 import { fromBfloat16, toBfloat16 } from "./bfloat16.ts"
 import type { HostArray } from "./binding.ts"
@@ -92,11 +91,10 @@ export function fallbackRuntime(info: RuntimeInfo): TensorRuntime {
         assign: (value) => replace(value.clone()),
         load: (values) => replace(host(values)),
         data: () => current.dataSync().slice() as HostArray,
-        copyTo(target, wanted) {
+        withBytes(wanted, use) {
           const values = current.dataSync() as Float32Array
-          const copied = wanted === "bf16" ? toBfloat16(values) : values
-          if (copied.byteLength !== target.length) throw new CohortError("tensor_failed", `${name} has ${copied.byteLength} bytes as ${wanted}, which do not fit ${target.length}`)
-          target.set(new Uint8Array(copied.buffer, copied.byteOffset, copied.byteLength))
+          const shown = wanted === "bf16" ? toBfloat16(values) : values
+          use(new Uint8Array(shown.buffer, shown.byteOffset, shown.byteLength))
         },
         dispose: () => current.dispose(),
       }

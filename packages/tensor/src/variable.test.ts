@@ -88,17 +88,18 @@ for (const backend of ["cpu", "tensorflow"] as const)
       variable.dispose()
     })
 
-    test("parts are loaded one after the other, and the value is copied out as it is or rounded", () => {
+    test("parts are loaded one after the other, and the value is shown as it is or rounded", () => {
       const variable = runtime.variable("parts", [2, 2], "f32", new Float32Array(4))
       const values = Float32Array.of(1, -2.5, 3.3, 1e-3)
       variable.load([values.subarray(0, 1), values.subarray(1)])
-      const whole = new Float32Array(4)
-      variable.copyTo(new Uint8Array(whole.buffer), "f32")
-      expect(whole).toEqual(values)
-      const half = new Uint16Array(4)
-      variable.copyTo(new Uint8Array(half.buffer), "bf16")
-      expect([...half]).toEqual([...toBfloat16(values)])
-      expect(() => variable.copyTo(new Uint8Array(12), "f32")).toThrow("12")
+      const shown = (type: "f32" | "bf16"): Uint8Array => {
+        let copy = new Uint8Array(0)
+        variable.withBytes(type, (bytes) => (copy = bytes.slice()))
+        return copy
+      }
+      expect(new Float32Array(shown("f32").buffer)).toEqual(values)
+      expect([...new Uint16Array(shown("bf16").buffer)]).toEqual([...toBfloat16(values)])
+      expect(() => variable.withBytes("f32", () => { throw new Error("full") })).toThrow("full")
       variable.dispose()
       const halves = runtime.variable("half parts", [3], "bf16", new Uint16Array(3))
       halves.load([toBfloat16(Float32Array.of(1)), toBfloat16(Float32Array.of(2, 3))])

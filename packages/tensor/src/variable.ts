@@ -20,8 +20,8 @@ export interface Variable {
   load(values: HostArray | readonly HostArray[]): void
   /** Copies the value to the host; bf16 comes as raw 16-bit words. */
   data(): HostArray
-  /** Copies the value of an f32 variable into `target`, little-endian, rounded to nearest where `type` is bf16. */
-  copyTo(target: Uint8Array, type: "f32" | "bf16"): void
+  /** Shows the value of an f32 variable to `use`, little-endian, rounded to nearest where `type` is bf16. The bytes are the runtime's: they are gone when `use` returns. */
+  withBytes(type: "f32" | "bf16", use: (bytes: Uint8Array) => void): void
   dispose(): void
 }
 
@@ -62,12 +62,12 @@ export function createVariableFactory(backend: TensorflowBackend) {
         binding.deleteTensor(read!.id)
         return values
       },
-      copyTo(target, type) {
-        if (dtype !== DType.float32) throw new CohortError("tensor_failed", `${name} is no float32 variable and is not copied as ${type}`)
+      withBytes(type, use) {
+        if (dtype !== DType.float32) throw new CohortError("tensor_failed", `${name} is no float32 variable and is not read as ${type}`)
         const [read] = binding.execute("ReadVariableOp", [attr.type("dtype", dtype)], [id], 1)
         const [value] = type === "f32" ? [read] : binding.execute("Cast", [attr.type("SrcT", dtype), attr.type("DstT", DType.bfloat16), attr.bool("Truncate", false)], [read!.id], 1)
         try {
-          binding.copyTensorTo(value!.id, target)
+          binding.withTensorBytes(value!.id, use)
         } finally {
           for (const each of new Set([read!.id, value!.id])) binding.deleteTensor(each)
         }

@@ -16,7 +16,7 @@ export interface FileTransferOptions {
   readonly pauseMode?: PauseMode
   /** `continue` fails a push only when no server took it; `fail` when any did not. `continue` when absent. */
   readonly onServerFailure?: "continue" | "fail"
-  /** Size of one weight file, bytes; this much is held in memory while writing. 512 MiB when absent. */
+  /** Size of one weight file, bytes; this much is held in memory while writing. When absent 512 MiB, or one file that the source writes itself where it can. */
   readonly shardBytes?: number
   readonly pauseTimeoutMs?: number
   readonly loadTimeoutMs?: number
@@ -147,7 +147,7 @@ function fileTransfer(options: FileTransferOptions & { readonly dir: string }, k
       const start = clock.now()
       try {
         const path = freePath(run, version)
-        const manifest = await writeVersion({ path, version, source: run.source, files, signal, ...(kind === "weights" ? { shardBytes: options.shardBytes ?? 2 ** 29 } : { shardBytes: Number.POSITIVE_INFINITY, fileName: "adapter_model.safetensors" }) })
+        const manifest = await writeVersion({ path, version, source: run.source, files, signal, ...(kind === "weights" ? (options.shardBytes === undefined ? {} : { shardBytes: options.shardBytes }) : { shardBytes: Number.POSITIVE_INFINITY, fileName: "adapter_model.safetensors" }) })
         run.written = [...run.written, { path }]
         const updates = await Promise.all(
           run.targets.map(async (target) => {

@@ -14,6 +14,11 @@ export interface WeightSource {
   readonly names: readonly string[]
   /** Current tensors in `names` order. */
   tensors(): AsyncIterable<WeightTensor> | Iterable<WeightTensor>
+  /**
+   * Writes all current tensors into one new safetensors file: for a source that need not hand out copies. Resolves to the file's size and CRC-32.
+   * Nothing is left at `path` when it fails. Absent where `tensors` is the only way.
+   */
+  writeFile?(path: string, metadata: Readonly<Record<string, string>>): Promise<{ readonly bytes: number; readonly checksum: string }>
   /** Files that belong beside the weights in a model folder (config.json, tokenizer files), by name. */
   readonly companionFiles: Readonly<Record<string, string | Uint8Array>>
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { serverPool, vllmServer, type InferenceServer } from "@cohort/inference"
 import { startFakeServer, type FakeServer } from "@cohort/inference/testing"
-import { checksumFile, openModelWeights } from "@cohort/safetensors"
+import { checksumFile, openModelWeights, writeSafetensors } from "@cohort/safetensors"
 import { filesystemTransfer, type FileTransferOptions } from "./filesystem.ts"
 import { noTransfer } from "./none.ts"
 import type { WeightSource, WeightTensor } from "./protocol.ts"
@@ -65,6 +65,46 @@ describe("a push", () => {
     expect((await generate(servers[0]!))[0]!.versions).toEqual([[0, 12]])
     await transfer.close()
     expect(await readdir(dir)).toEqual([])
+  })
+
+  test("takes the file of a source that writes one itself, unless files of a size are asked for", async () => {
+    await using a = await startFakeServer()
+    const plain = sourceOf(names, () => 5)
+    let asked = 0
+    const source = {
+      ...plain,
+      async writeFile(path: string, metadata: Readonly<Record<string, string>>) {
+        asked++
+        const bytes = await writeSafetensors(path, await Array.fromAsync(plain.tensors()), { metadata })
+        return { bytes, checksum: await checksumFile(path) }
+      },
+    }
+    const transfer = transferTo()
+    await transfer.init(source, [connect(a, "a")])
+    const report = await transfer.push(7)
+    const path = join(a.engine.folder!, "model.safetensors")
+    expect(report.bytes).toBe(Bun.file(path).size)
+    expect(await Bun.file(join(a.engine.folder!, "weights.json")).json()).toMatchObject({ files: [{ name: "model.safetensors", checksum: await checksumFile(path) }] })
+    using read = openModelWeights(a.engine.folder!)
+    for (const [index, name] of names.entries()) expect([...new Float32Array(read.bytes(name).slice().buffer)]).toEqual([5 + index])
+    await transfer.close()
+    const sharded = transferTo({ shardBytes: 8 })
+    await sharded.init(source, [connect(a, "a")])
+    await sharded.push(8)
+    expect((await readdir(a.engine.folder!)).filter((name) => name.startsWith("model-"))).toHaveLength(2)
+    expect(asked).toBe(1)
+    await sharded.close()
+  })
+
+  test("a source whose file fails leaves nothing and no server hears of it", async () => {
+    await using a = await startFakeServer()
+    const full = Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" })
+    const transfer = transferTo()
+    await transfer.init({ ...sourceOf(names, () => 1), writeFile: () => Promise.reject(full) }, [connect(a, "a")])
+    await expect(transfer.push(1)).rejects.toMatchObject({ code: "disk_full" })
+    expect(await versionsOnDisk()).toEqual([])
+    expect(a.requests.map(({ path }) => path)).toEqual(["/resume"])
+    await transfer.close()
   })
 
   test("of a large model makes several files with an index that finds every tensor", async () => {

@@ -22,8 +22,8 @@ export interface WriteVersionOptions {
   readonly source: WeightSource
   /** Name of the weight file where there is one; `model.safetensors` when absent. */
   readonly fileName?: string
-  /** Tensors are held in memory up to this size before a file is written; more makes several files and an index. */
-  readonly shardBytes: number
+  /** Tensors are held in memory up to this size before a file is written; more makes several files and an index. When absent a source that can writes one file itself. */
+  readonly shardBytes?: number
   readonly files: TransferFiles
   readonly signal?: AbortSignal | undefined
 }
@@ -54,6 +54,8 @@ export async function writeVersion(options: WriteVersionOptions): Promise<Weight
   }
 }
 
+const usualShardBytes = 2 ** 29
+
 interface Shard {
   readonly file: string
   readonly bytes: number
@@ -62,7 +64,12 @@ interface Shard {
 }
 
 async function writeShards(folder: string, options: WriteVersionOptions): Promise<Shard[]> {
-  const { source, version, shardBytes, signal } = options
+  const { source, version, shardBytes = usualShardBytes, signal } = options
+  const metadata = { format: "pt", policy_version: String(version) }
+  if (source.writeFile !== undefined && options.shardBytes === undefined) {
+    const file = "shard-0.safetensors"
+    return [{ file, ...(await source.writeFile(join(folder, file), metadata)), names: source.names }]
+  }
   const names = nameChecker(source.names)
   const shards: Shard[] = []
   let held: TensorToWrite[] = []
@@ -71,7 +78,7 @@ async function writeShards(folder: string, options: WriteVersionOptions): Promis
     const file = `shard-${shards.length}.safetensors`
     const checksum = createChecksum()
     const bytes = await writeSafetensors(join(folder, file), held, {
-      metadata: { format: "pt", policy_version: String(version) },
+      metadata,
       // A version lives as long as its run.
       durable: false,
       onBytes: checksum.update,

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { MicroBatch } from "@cohort/batching"
 import { CohortError } from "@cohort/errors"
 import { moveReference, type ObjectiveMetrics, type ObjectiveSpec } from "@cohort/loss"
-import { type AdamWSettings, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, mergeInto, openAdapter, openFolderValues, type Parameters, peftConfig, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights } from "@cohort/model"
+import { type AdamWSettings, type CheckpointFileOptions, checkpointTensors, createAdapter, createPolicy, initialValues, loadOptimizerState, loraLayout, type LoraSettings, mergedTensors, mergeInto, openAdapter, openFolderValues, type Parameters, peftConfig, type Policy, readModelConfig, saveAdapter, saveModelFolder, saveOptimizerState, type TensorBytes, type Weights, writeCheckpointFile } from "@cohort/model"
 import type { TensorRuntime } from "@cohort/tensor"
 import type { OptimizerStep } from "../backend.ts"
 import { chooseForm, type FormChoice, formKey } from "./form.ts"
@@ -51,6 +51,8 @@ export interface EmbeddedBackend {
   moveReference(mix: number): void
   /** What `weights` of the trainer's backend gives. */
   tensors(matrices?: "f32" | "bf16"): Iterable<TensorBytes>
+  /** Writes those tensors into a new file; undefined where they are not resident as they are. */
+  readonly writeFile: ((path: string, options: CheckpointFileOptions) => ReturnType<typeof writeCheckpointFile>) | undefined
   /** The adapter in PEFT's layout, where one is trained. */
   readonly adapter: EmbeddedAdapter | undefined
   save(dir: string): Promise<void>
@@ -159,6 +161,7 @@ export function createEmbeddedBackend(runtime: TensorRuntime, settings: Embedded
       }
     },
     tensors,
+    writeFile: adapter === undefined ? (path, options) => writeCheckpointFile(path, policy, options) : undefined,
     adapter: adapter === undefined ? undefined : {
       names: adapter.specs.flatMap((spec) => spec.parts.map((part) => part.checkpointName)),
       config: peftConfig(lora!, settings.modelFolder),

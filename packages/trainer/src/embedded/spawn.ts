@@ -58,7 +58,12 @@ export async function spawnEmbeddedBackend(runtime: OpenOptions, settings: Embed
     logProbs: (batch, which, temperature) => thread.call("logProbs", batch, which, temperature),
     entropies: (batch, temperature) => thread.call("entropies", batch, temperature),
     moveReference: (mix) => thread.call("moveReference", mix),
-    weights: (matrices = "f32") => ({ names: ready.names, companionFiles: companionFiles(settings.modelFolder), tensors: tensorsOf("model", matrices) }),
+    weights: (matrices = "f32") => ({
+      names: ready.names,
+      companionFiles: companionFiles(settings.modelFolder),
+      tensors: tensorsOf("model", matrices),
+      ...(ready.writesFiles ? { writeFile: (path, metadata) => thread.call("writeWeights", path, { matrices, metadata }) } : {}),
+    }),
     adapter: () => ready.adapter && { names: ready.adapter.names, companionFiles: { "adapter_config.json": `${JSON.stringify(ready.adapter.config, null, 2)}\n` }, tensors: tensorsOf("adapter", "f32") },
     save: (dir) => thread.call("save", dir),
     load: (dir) => thread.call("load", dir),

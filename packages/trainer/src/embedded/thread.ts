@@ -3,6 +3,7 @@ import type { CostModel } from "@cohort/batching"
 import { type ModelRunner, runnerMethods } from "@cohort/engine"
 import { createCompiledRunner } from "@cohort/engine/compiled"
 import { CohortError } from "@cohort/errors"
+import type { CheckpointFileOptions } from "@cohort/model"
 import { openRuntime, type OpenOptions, type RuntimeInfo, type TensorRuntime } from "@cohort/tensor"
 import { answerCalls, type Port } from "@cohort/thread"
 import { createEmbeddedBackend, type EmbeddedAdapter, type EmbeddedBackend, type EmbeddedSettings } from "./backend.ts"
@@ -25,6 +26,8 @@ export interface ReadyMessage {
   readonly parameters: number
   readonly trainedParameters: number
   readonly names: readonly string[]
+  /** The thread can write a file of weights itself. */
+  readonly writesFiles: boolean
   readonly adapter: Pick<EmbeddedAdapter, "names" | "config"> | undefined
   readonly packing: CostModel
 }
@@ -33,7 +36,7 @@ answerCalls(globalThis as unknown as Port, {
   async open(runtimeOptions: OpenOptions, settings: EmbeddedSettings): Promise<ReadyMessage> {
     runtime = await openRuntime(runtimeOptions)
     backend = createEmbeddedBackend(runtime, settings)
-    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names, adapter: backend.adapter && { names: backend.adapter.names, config: backend.adapter.config }, packing: stepCost(backend.policy.config, backend.policy.parameters) }
+    return { info: runtime.info, parameters: backend.policy.parameters, trainedParameters: backend.trained.parameters, names: backend.names, writesFiles: backend.writeFile !== undefined, adapter: backend.adapter && { names: backend.adapter.names, config: backend.adapter.config }, packing: stepCost(backend.policy.config, backend.policy.parameters) }
   },
   forwardBackward: (...args: Parameters<EmbeddedBackend["forwardBackward"]>) => backend!.forwardBackward(...args),
   optimStep: (...args: Parameters<EmbeddedBackend["optimStep"]>) => backend!.optimStep(...args),
@@ -45,6 +48,7 @@ answerCalls(globalThis as unknown as Port, {
   },
   /** The next tensor, or undefined after the last. */
   nextTensor: () => tensors!.next().value,
+  writeWeights: (path: string, options: CheckpointFileOptions) => backend!.writeFile!(path, options),
   save: (dir: string) => backend!.save(dir),
   load: (dir: string) => backend!.load(dir),
   form: () => backend!.form(),
