@@ -7,7 +7,7 @@ import { isCohortError } from "@cohort/errors"
 import { checksumFile, fromF32, openSafetensors, type TensorToWrite, writeSafetensors } from "@cohort/safetensors"
 import { openRuntime, type TensorRuntime, toBfloat16 } from "@cohort/tensor"
 import { parseModelConfig } from "./config.ts"
-import { checkpointTensors, folderWarnings, openFolderValues, readModelConfig, saveModelFolder, writeCheckpointFile } from "./folder.ts"
+import { checkpointTensors, folderWarnings, finiteWords, openFolderValues, readModelConfig, saveModelFolder, writeCheckpointFile } from "./folder.ts"
 import { parameterCount, parameterLayout } from "./layout.ts"
 import { loadOptimizerState, saveOptimizerState } from "./optimizer-state.ts"
 import { createPolicy, randomValues } from "./policy.ts"
@@ -212,6 +212,23 @@ test("a file written straight from the parameters holds what they give one by on
   expect(() => writeCheckpointFile(path, broken, { metadata: {} })).toThrow("no value")
   expect(existsSync(path)).toBe(false)
   policy.dispose()
+})
+
+test("words that are no numbers are found wherever they are, and no others", () => {
+  const numbers = [0, 0x8000, 0x3f80, 0x7f7f, 0xff7f, 1, 0x007f, 0x807f]
+  for (const start of [0, 1])
+    for (const length of [0, 1, 2, 3, 4, 7, 8]) {
+      const words = new Uint16Array(16).fill(0x7fc0).subarray(start, start + length)
+      words.forEach((_, at) => (words[at] = numbers[at % numbers.length]!))
+      expect(finiteWords(words)).toBe(true)
+      for (let at = 0; at < length; at++)
+        for (const bad of [0x7f80, 0xff80, 0x7fc0, 0x7f81, 0xffff]) {
+          const before = words[at]!
+          words[at] = bad
+          expect(finiteWords(words)).toBe(false)
+          words[at] = before
+        }
+    }
 })
 
 test("a word that is no number is refused by its tensor's name", async () => {
