@@ -71,7 +71,7 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
   const lanes = runtime.lanes === undefined ? 1 : Math.min(options.lanes ?? 1, slots)
   const rowRungs = ladder(1, Math.ceil(slots / lanes))
   const lengthRungs = [...new Set([Math.min(shortestLength, maxModelLength), ...ladder(64, maxModelLength)])]
-  const promptRungs = ladder(16, maxModelLength)
+  const promptRungs = ladder(8, maxModelLength)
   // Weights of the trainer's change under a program, so it must read them each time.
   const copies = owned && (options.form ?? formBySize(policy.parameters)) !== "loop" ? packedPrograms(model, totalmem()) : 0
   const usual = { rows: rungFor(rowRungs, 16), length: rungFor(lengthRungs, 64), columns, variant: { truncates: false, penalizes: false, top: 0 } }
