@@ -32,7 +32,7 @@ const small = new URL("../models/arithmetic-1m", import.meta.url).pathname
 const cases: readonly Case[] = [
   // Steps enough for what piled up during the warm-up to be used up: a queue that empties is no steady state.
   { name: "loop/quickstart-0.8M", model: () => Promise.resolve(small), completions: 256, maxTokens: 8, warmUp: 10, steps: 20, repetitions: 3, peerForms: [{ threads: 1, bf16: false }, { threads, bf16: false }], peerSteps: 4 },
-  { name: "loop/random-29M", model: makeLarge, completions: 32, maxTokens: 32, warmUp: 8, steps: 8, repetitions: 2, peerForms: [{ threads, bf16: false }, { threads, bf16: true }], peerSteps: 3 },
+  { name: "loop/random-29M", model: makeLarge, completions: 32, maxTokens: 32, warmUp: 8, steps: 8, repetitions: 3, peerForms: [{ threads, bf16: false }, { threads, bf16: true }], peerSteps: 3 },
 ]
 
 /** A random model of 29 M parameters with the characters' tokenizer, filled up to its vocabulary. */
