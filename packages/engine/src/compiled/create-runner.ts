@@ -38,7 +38,7 @@ export interface CompiledRunnerOptions {
   readonly formMemory?: string
 }
 
-/** Padded tokens of one prefill call: bounds its memory. */
+/** Padded tokens of one prefill call, and of one write into slots: bounds its memory. */
 const prefillTokens = 4096
 /** Most prompts of a call: one of a larger model is bound by its products already. */
 const prefillRows = { loop: 32, mixed: 8 }
@@ -169,8 +169,11 @@ export function createCompiledRunner(options: CompiledRunnerOptions): ModelRunne
             // What lies past a prompt's own length is written too and never read: its slot's first tokens go there.
             const count = Math.max(...parts[i]!.map((request) => request.tokenIds.length))
             const cut = raw!.slice(planes, [0, 0, 0, 0, 0], [planes.shape[0]!, rows, config.kvHeads, count, config.headDim])
-            const spread = raw!.gather(cut, tensor(Int32Array.from(targets, ({ row }) => row), [targets.length], "int32"), 1)
-            cache.scatter(targets.map(({ slot }) => slot), targets.map(() => 0), count, spread)
+            const most = Math.max(1, Math.floor(prefillTokens / count))
+            for (let from = 0; from < targets.length; from += most) {
+              const some = targets.slice(from, from + most)
+              tidy(() => cache.scatter(some.map(({ slot }) => slot), some.map(() => 0), count, raw!.gather(cut, tensor(Int32Array.from(some, ({ row }) => row), [some.length], "int32"), 1)))
+            }
           })
         }))
     }

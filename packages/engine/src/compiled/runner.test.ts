@@ -147,6 +147,21 @@ describe.each(runners)("%s runner", (_, create) => {
     })
   })
 
+  test("a long prompt reaches more slots than one write holds", async () => {
+    const [config] = Object.values(smallModels)
+    const policy = createPolicy(runtime, config!, lively(randomValues(config!, 3)))
+    // 80 tokens into 60 slots are more than the 4,096 of a write.
+    const runner = create({ runtime, model: { policy }, slots: 60, maxModelLength: 96, maxChunk: 1 })
+    const prompt = Array.from({ length: 81 }, (_, i) => (i * 7) % 50)
+    const slots = Array.from({ length: 60 }, (_, i) => i)
+    await runner.prefill([{ tokenIds: Int32Array.from(prompt.slice(0, -1)), slots }])
+    const { tokenIds, logProbs } = await runner.decode(slots.map((slot) => slotInput({ slot, lastToken: prompt.at(-1)!, position: prompt.length - 1 })), 1, 0)
+    const [last] = forwardLogProbs(policy, prompt).slice(-1)
+    for (const slot of slots) expect(Math.abs(logProbs[slot]! - last![tokenIds[slot]!]!)).toBeLessThan(1e-4)
+    await runner.close()
+    policy.dispose()
+  })
+
   test("loads the weights of a folder in place, or changes nothing", async () => {
     const config = Object.values(smallModels)[1]!
     const folder = mkdtempSync(join(tmpdir(), "cohort-runner-"))
